@@ -1,0 +1,583 @@
+"""Estimates, intervals and tests for graded samples: pure functions of numbers, seeded, deterministic.
+
+The common input is `Outcomes`: question id -> the outcomes of its samples (0 or 1; fractions are allowed). The
+unit of every interval is the question, never the sample: samples of one question share its difficulty, so
+counting them as independent makes intervals far too narrow (Miller, arXiv 2411.00640). For few questions the
+normal approximation is too narrow as well (Bowyer et al., arXiv 2503.01747), hence Wilson at one sample per
+question and a bootstrap over questions otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+Outcomes = Mapping[str, Sequence[float]]
+"""Question id -> outcomes of its samples."""
+
+Floats = NDArray[np.float64]
+
+RESAMPLES = 10_000
+"""Bootstrap and permutation draws where no other number is given."""
+
+_CHUNK = 250
+"""Draws made at once: bounds memory at _CHUNK x questions."""
+
+_EXACT_SIGN_FLIP = 12
+"""Up to this many non-zero differences all 2^n sign patterns are enumerated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """An estimate with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+    method: str
+    """wilson, bootstrap or t."""
+    num: int
+    """Units (questions or seeds) behind it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedDifference:
+    """Mean of B - A over the questions both have, with its uncertainty."""
+
+    value: float
+    low: float
+    high: float
+    se: float
+    """Standard error of the mean difference over questions."""
+    p: float
+    """Two-sided sign-flip permutation p over questions."""
+    p_mcnemar: float | None
+    """Exact McNemar p; None unless both sides have one 0/1 outcome per question."""
+    num_questions: int
+    newly_right: int
+    """Questions whose mean outcome rose."""
+    newly_wrong: int
+    """Questions whose mean outcome fell."""
+
+
+# --- per-question numbers --------------------------------------------------------------------------------
+
+
+def question_means(outcomes: Outcomes) -> dict[str, float]:
+    """Mean outcome of each question, sorted by question id.
+
+    Raises:
+        ValueError: No question, or a question without a sample.
+
+    >>> question_means({"b": [1, 0], "a": [1]})
+    {'a': 1.0, 'b': 0.5}
+    """
+    if not outcomes:
+        raise ValueError(
+            "no questions: there is nothing to average; check that the samples file is not empty"
+        )
+    empty = [q for q, values in outcomes.items() if len(values) == 0]
+    if empty:
+        raise ValueError(
+            f"{len(empty)} question(s) without a sample, first {min(empty)!r}: drop or grade them"
+        )
+    return {question: float(np.mean(outcomes[question])) for question in sorted(outcomes)}
+
+
+def num_samples_per_question(outcomes: Outcomes) -> int:
+    """Samples of the question that has fewest.
+
+    >>> num_samples_per_question({"a": [1, 0], "b": [1]})
+    1
+    """
+    question_means(outcomes)
+    return min(len(values) for values in outcomes.values())
+
+
+def avg_at_k(outcomes: Outcomes) -> float:
+    """avg@k: mean over questions of each question's mean over its k samples.
+
+    >>> avg_at_k({"a": [1, 1, 0, 0], "b": [1, 1, 1, 1]})
+    0.75
+    """
+    return float(np.mean(list(question_means(outcomes).values())))
+
+
+def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
+    """Chance that k samples drawn without replacement hold a correct one: 1 - C(n-c, k) / C(n, k).
+
+    Computed as a product, which neither overflows nor cancels (Chen et al., arXiv 2107.03374).
+
+    Raises:
+        ValueError: Fewer than k samples: the estimate does not exist, and 1 - (1 - c/n)^k is biased.
+
+    >>> pass_at_k(4, 1, 2)  # 1 - C(3,2)/C(4,2) = 1 - 3/6
+    0.5
+    >>> pass_at_k(4, 3, 2)  # only one wrong sample: two draws cannot both miss
+    1.0
+    >>> pass_at_k(3, 1, 4)
+    Traceback (most recent call last):
+    ValueError: pass@4 needs at least 4 samples per question, there are 3: sample more or lower k
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}: it must be at least 1")
+    if num_samples < k:
+        raise ValueError(
+            f"pass@{k} needs at least {k} samples per question, there are {num_samples}: sample more or lower k"
+        )
+    wrong = num_samples - num_correct
+    if wrong < k:
+        return 1.0
+    return float(1.0 - np.prod([(wrong - i) / (num_samples - i) for i in range(k)]))
+
+
+def pass_hat_k(num_samples: int, num_correct: int, k: int) -> float:
+    """pass^k: chance that k samples drawn without replacement are all correct, C(c, k) / C(n, k).
+
+    >>> pass_hat_k(4, 3, 2)  # C(3,2)/C(4,2) = 3/6
+    0.5
+    >>> pass_hat_k(4, 1, 2)
+    0.0
+    """
+    return 1.0 - pass_at_k(num_samples, num_samples - num_correct, k)
+
+
+def pass_at_k_by_question(outcomes: Outcomes, k: int) -> dict[str, float]:
+    """pass@k of each question.
+
+    >>> pass_at_k_by_question({"a": [1, 0, 0, 0], "b": [0, 0, 0, 0]}, 2)
+    {'a': 0.5, 'b': 0.0}
+    """
+    question_means(outcomes)
+    return {q: pass_at_k(len(outcomes[q]), int(sum(outcomes[q])), k) for q in sorted(outcomes)}
+
+
+def pass_hat_k_by_question(outcomes: Outcomes, k: int) -> dict[str, float]:
+    """pass^k of each question.
+
+    >>> pass_hat_k_by_question({"a": [1, 1, 1, 0], "b": [1, 1, 1, 1]}, 2)
+    {'a': 0.5, 'b': 1.0}
+    """
+    question_means(outcomes)
+    return {q: pass_hat_k(len(outcomes[q]), int(sum(outcomes[q])), k) for q in sorted(outcomes)}
+
+
+def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
+    """cons@k of one question: is the most frequent answer right?
+
+    The vote is on canonical answers, not on verdicts (all wrong answers together would outvote the right one).
+    Tie rule: answers tied for the lead share the credit equally. None (unparsed, no answer) does not vote; with
+    no vote at all the question counts 0.
+
+    Args:
+        answers: Canonical answer of each sample.
+        correct: Outcome of each sample; equal answers are taken to have equal outcomes (the first one's holds).
+
+    >>> cons_at_k(["5", "5", "7"], [1, 1, 0])
+    1.0
+    >>> cons_at_k(["5", "7", None], [1, 0, 0])  # a tie: half the credit
+    0.5
+    >>> cons_at_k([None, None], [0, 0])
+    0.0
+    """
+    if len(answers) != len(correct):
+        raise ValueError(f"{len(answers)} answers but {len(correct)} outcomes: they must be aligned")
+    votes: dict[str, int] = {}
+    outcome: dict[str, float] = {}
+    for answer, value in zip(answers, correct, strict=True):
+        if answer is not None:
+            votes[answer] = votes.get(answer, 0) + 1
+            outcome.setdefault(answer, float(value))
+    if not votes:
+        return 0.0
+    lead = max(votes.values())
+    return float(np.mean([outcome[a] for a, n in votes.items() if n == lead]))
+
+
+# --- intervals -------------------------------------------------------------------------------------------
+
+
+def wilson(num_correct: int, num: int, confidence: float = 0.95) -> Interval:
+    """Wilson score interval of a proportion: the interval for one sample per question.
+
+    >>> interval = wilson(24, 30)
+    >>> round(interval.low, 3), round(interval.value, 3), round(interval.high, 3)
+    (0.627, 0.8, 0.905)
+    """
+    if num < 1 or not 0 <= num_correct <= num:
+        raise ValueError(f"{num_correct} correct of {num}: need 0 <= correct <= num and num >= 1")
+    low, high = np.asarray(
+        proportion_confint(num_correct, num, alpha=1 - confidence, method="wilson")
+    ).tolist()
+    return Interval(value=num_correct / num, low=low, high=high, method="wilson", num=num)
+
+
+def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Student's t interval of a mean; values are one number per unit (question mean, seed).
+
+    One value has no spread: the interval is then infinite rather than absent.
+
+    >>> interval = t_interval([1.0, 2.0, 3.0])  # 2 -+ 4.303 * 1 / sqrt(3)
+    >>> round(interval.low, 3), interval.value, round(interval.high, 3)
+    (-0.484, 2.0, 4.484)
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if x.size == 0:
+        raise ValueError("no values: an interval needs at least one")
+    mean = float(x.mean())
+    if x.size == 1:
+        return Interval(value=mean, low=-np.inf, high=np.inf, method="t", num=1)
+    half = float(stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
+    return Interval(value=mean, low=mean - half, high=mean + half, method="t", num=int(x.size))
+
+
+def bootstrap_means(
+    values: ArrayLike,
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
+    clusters: Sequence[Hashable] | None = None,
+) -> Floats:
+    """Means of resamples, drawn with replacement by unit, or by cluster of units.
+
+    Args:
+        values: One number per unit.
+        seed: Seed of the draws.
+        resamples: Number of draws.
+        clusters: Label of each unit; units of one label are drawn together (questions that share a source).
+
+    Returns:
+        Shape (resamples,).
+
+    >>> bootstrap_means([1.0, 1.0], seed=0, resamples=3)
+    array([1., 1., 1.])
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if x.size == 0:
+        raise ValueError("no values: a bootstrap needs at least one")
+    total, count = x, np.ones_like(x)
+    if clusters is not None:
+        labels = {label: i for i, label in enumerate(dict.fromkeys(clusters))}
+        index = np.array([labels[label] for label in clusters])
+        total, count = np.bincount(index, x), np.bincount(index).astype(np.float64)
+    rng = np.random.default_rng(seed)
+    means = np.empty(resamples)
+    for start in range(0, resamples, _CHUNK):
+        stop = min(start + _CHUNK, resamples)
+        drawn = rng.integers(0, total.size, (stop - start, total.size))
+        means[start:stop] = total[drawn].sum(1) / count[drawn].sum(1)
+    return means
+
+
+def cluster_bootstrap(
+    outcomes: Outcomes,
+    *,
+    seed: int,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    clusters: Mapping[str, Hashable] | None = None,
+) -> Interval:
+    """Percentile bootstrap of avg@k over questions; all samples of a drawn question come along.
+
+    Args:
+        outcomes: Question -> outcomes.
+        seed: Seed of the draws.
+        confidence: Level.
+        resamples: Number of draws.
+        clusters: Question -> a wider cluster, where questions share a source.
+
+    >>> interval = cluster_bootstrap({str(i): [i % 2, i % 2] for i in range(40)}, seed=1)
+    >>> interval.value, round(interval.low, 2), round(interval.high, 2)
+    (0.5, 0.35, 0.65)
+    """
+    means = question_means(outcomes)
+    labels = None if clusters is None else [clusters[q] for q in means]
+    values = list(means.values())
+    drawn = bootstrap_means(values, seed=seed, resamples=resamples, clusters=labels)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(
+        value=float(np.mean(values)), low=float(low), high=float(high), method="bootstrap", num=len(values)
+    )
+
+
+def score_interval(outcomes: Outcomes, *, seed: int, confidence: float = 0.95) -> Interval:
+    """The interval of a score: Wilson at one 0/1 sample per question, else the bootstrap over questions.
+
+    A bootstrap of equal values has no width, which claims certainty; Wilson over the questions is wider and
+    stands in when every question scored 0 or every question scored 1.
+
+    >>> score_interval({"a": [1], "b": [0]}, seed=0).method
+    'wilson'
+    >>> score_interval({"a": [1, 1], "b": [1, 0]}, seed=0).method
+    'bootstrap'
+    >>> certain = score_interval({str(i): [0, 0] for i in range(30)}, seed=0)
+    >>> certain.low, round(certain.high, 3)
+    (0.0, 0.114)
+    """
+    means = question_means(outcomes)
+    binary = all(value in (0.0, 1.0) for value in means.values())
+    single = all(len(values) == 1 for values in outcomes.values())
+    if binary and (single or len(set(means.values())) == 1):
+        return wilson(int(sum(means.values())), len(means), confidence)
+    return cluster_bootstrap(outcomes, seed=seed, confidence=confidence)
+
+
+# --- standard errors -------------------------------------------------------------------------------------
+
+
+def question_se(outcomes: Outcomes) -> float:
+    """Standard error of avg@k for questions like these: spread of question means over sqrt(questions).
+
+    >>> round(question_se({"a": [1, 1], "b": [0, 0], "c": [1, 0]}), 4)  # sd(1, 0, .5) = .5, over sqrt(3)
+    0.2887
+    """
+    values = list(question_means(outcomes).values())
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
+
+
+def rerun_se(outcomes: Outcomes) -> float:
+    """Standard error of avg@k if the same questions were sampled again: only the sampling noise.
+
+    sqrt(sum_q s_q^2 / k_q) / questions, with s_q^2 the variance (n - 1) over the samples of a question. It says
+    nothing of other questions, and needs at least two samples of each.
+
+    Raises:
+        ValueError: A question with one sample.
+
+    >>> round(rerun_se({"a": [1, 0], "b": [1, 1]}), 4)  # sqrt(.5 / 2 + 0) / 2
+    0.25
+    """
+    question_means(outcomes)
+    if min(len(values) for values in outcomes.values()) < 2:
+        raise ValueError("re-run noise needs two samples of every question: raise k")
+    variances = [float(np.var(values, ddof=1)) / len(values) for values in outcomes.values()]
+    return float(np.sqrt(sum(variances)) / len(variances))
+
+
+# --- two-sample comparisons, always paired ---------------------------------------------------------------
+
+
+def sign_flip_p(differences: ArrayLike, *, seed: int, resamples: int = RESAMPLES) -> float:
+    """Two-sided permutation p of a mean difference: under no effect each sign is as likely as its opposite.
+
+    Zero differences do not move under a flip and are left out. All patterns are enumerated where few, else drawn;
+    drawn patterns count the observed one as well, so p is never 0.
+
+    >>> sign_flip_p([1, 1, 1, 1, 1], seed=0)  # 2 of 2^5 patterns are as extreme
+    0.0625
+    >>> sign_flip_p([0.0, 0.0], seed=0)
+    1.0
+    """
+    d = np.asarray(differences, dtype=np.float64)
+    d = d[d != 0]
+    if d.size == 0:
+        return 1.0
+    observed = abs(d.sum()) - 1e-12
+    if d.size <= _EXACT_SIGN_FLIP:
+        signs = np.array(list(product((-1.0, 1.0), repeat=d.size)))
+        return float(np.mean(np.abs(signs @ d) >= observed))
+    rng = np.random.default_rng(seed)
+    extreme = 0
+    for start in range(0, resamples, _CHUNK):
+        size = min(_CHUNK, resamples - start)
+        signs = rng.integers(0, 2, (size, d.size), dtype=np.int8) * 2.0 - 1.0
+        extreme += int(np.sum(np.abs(signs @ d) >= observed))
+    return (extreme + 1) / (resamples + 1)
+
+
+def mcnemar_p(newly_right: int, newly_wrong: int) -> float:
+    """Exact McNemar p of paired 0/1 outcomes: a fair coin over the questions that flipped.
+
+    >>> mcnemar_p(5, 0), mcnemar_p(6, 0)  # six flips to none are needed for p < .05
+    (0.0625, 0.03125)
+    >>> mcnemar_p(0, 0)
+    1.0
+    """
+    if newly_right + newly_wrong == 0:
+        return 1.0
+    return float(mcnemar([[0, newly_right], [newly_wrong, 0]], exact=True).pvalue)  # type: ignore[union-attr]
+
+
+def paired_difference(
+    a: Outcomes, b: Outcomes, *, seed: int, confidence: float = 0.95, resamples: int = RESAMPLES
+) -> PairedDifference:
+    """B - A over the questions that both have, resampled by question.
+
+    Equal differences leave a bootstrap no width; Student's t with the same zero spread would not help, so the
+    interval then spans what Wilson allows a share of len(questions) of len(questions) (one unseen exception).
+
+    Raises:
+        ValueError: No question in common.
+
+    >>> a = {str(i): [0, 1] for i in range(20)}
+    >>> b = {str(i): [1, 1] if i < 15 else [0, 1] for i in range(20)}
+    >>> d = paired_difference(a, b, seed=0)
+    >>> d.value, d.low > 0, d.p < 0.01, d.newly_right, d.newly_wrong, d.p_mcnemar
+    (0.375, True, True, 15, 0, None)
+    """
+    shared = sorted(set(a) & set(b))
+    if not shared:
+        raise ValueError("the two sides share no question: they cannot be compared by question")
+    means_a, means_b = question_means({q: a[q] for q in shared}), question_means({q: b[q] for q in shared})
+    d = np.array([means_b[q] - means_a[q] for q in shared])
+    low, high = _difference_bounds(d, seed, confidence, resamples)
+    right, wrong = int(np.sum(d > 0)), int(np.sum(d < 0))
+    single = all(len(a[q]) == 1 and len(b[q]) == 1 for q in shared)
+    binary = single and set(means_a.values()) | set(means_b.values()) <= {0.0, 1.0}
+    return PairedDifference(
+        value=float(d.mean()),
+        low=low,
+        high=high,
+        se=float(d.std(ddof=1) / np.sqrt(d.size)) if d.size > 1 else float("inf"),
+        p=sign_flip_p(d, seed=seed, resamples=resamples),
+        p_mcnemar=mcnemar_p(right, wrong) if binary else None,
+        num_questions=len(shared),
+        newly_right=right,
+        newly_wrong=wrong,
+    )
+
+
+def _difference_bounds(d: Floats, seed: int, confidence: float, resamples: int) -> tuple[float, float]:
+    if np.ptp(d) == 0:
+        slack = 1.0 - wilson(d.size, d.size, confidence).low
+        return float(d[0] - slack), float(d[0] + slack)
+    drawn = bootstrap_means(d, seed=seed, resamples=resamples)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def within_margin(difference: Interval | PairedDifference, margin: float) -> bool:
+    """Equivalence by interval inclusion (two one-sided tests): does the interval lie inside (-margin, margin)?
+
+    A 90% interval gives the usual 5% test; a 95% interval is stricter. The margin is fixed before the run.
+
+    >>> within_margin(Interval(value=0.0, low=-0.01, high=0.01, method="t", num=9), 0.02)
+    True
+    >>> within_margin(Interval(value=0.0, low=-0.03, high=0.01, method="t", num=9), 0.02)
+    False
+    """
+    return -margin < difference.low and difference.high < margin
+
+
+# --- many comparisons ------------------------------------------------------------------------------------
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm-adjusted p values, in the order given: for the declared primary family.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]  # .01*3, then max(.03*2, .03), then max(.04, .06)
+    [0.03, 0.06, 0.06]
+    >>> holm([])
+    []
+    """
+    return _adjusted(p_values, "holm")
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Benjamini-Hochberg adjusted p values, in the order given: for tables of many categories.
+
+    >>> [round(p, 3) for p in benjamini_hochberg([0.01, 0.04, 0.03])]
+    [0.03, 0.04, 0.04]
+    """
+    return _adjusted(p_values, "fdr_bh")
+
+
+def _adjusted(p_values: Sequence[float], method: str) -> list[float]:
+    return np.asarray(multipletests(p_values, method=method)[1]).tolist() if len(p_values) else []
+
+
+def holm_confidence(p_values: Sequence[float], alpha: float = 0.05) -> list[float]:
+    """Confidence level at which each interval must be drawn so that 'off 0' agrees with Holm's test.
+
+    The j-th smallest p of m is tested at alpha / (m - j + 1), and testing stops at the first that fails; the
+    later ones keep the level of the one that failed.
+
+    >>> [round(level, 4) for level in holm_confidence([0.001, 0.04, 0.9])]  # .05/3, .05/2 fails, .05/2
+    [0.9833, 0.975, 0.975]
+    """
+    m = len(p_values)
+    levels = [0.0] * m
+    stopped: float | None = None
+    for rank, index in enumerate(sorted(range(m), key=lambda i: (p_values[i], i))):
+        level = alpha / (m - rank) if stopped is None else stopped
+        if p_values[index] > level:
+            stopped = level
+        levels[index] = 1 - level
+    return levels
+
+
+# --- spread and overlap ----------------------------------------------------------------------------------
+
+
+def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
+    """P(b > a) - P(b < a) over all pairs: an effect size in [-1, 1] without units.
+
+    >>> cliffs_delta([1, 2], [3, 4]), cliffs_delta([1, 2], [1, 2])
+    (1.0, 0.0)
+    """
+    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if x.size == 0 or y.size == 0:
+        raise ValueError("an effect size needs values on both sides")
+    u = stats.mannwhitneyu(y, x, method="asymptotic").statistic
+    return float(2 * u / (x.size * y.size) - 1)
+
+
+def jaccard(a: set[Hashable], b: set[Hashable]) -> float:
+    """Shared share of two sets; two empty sets agree wholly.
+
+    >>> jaccard({1, 2, 3}, {2, 3, 4})
+    0.5
+    """
+    union = a | b
+    return len(a & b) / len(union) if union else 1.0
+
+
+def cohen_kappa(a: Sequence[bool], b: Sequence[bool]) -> float:
+    """Agreement of two labellings beyond chance; 1 is full, 0 is what chance gives.
+
+    Both labellings constant and equal leave nothing to agree on: 0.
+
+    >>> cohen_kappa([True, True, False, False], [True, False, False, False])
+    0.5
+    """
+    x, y = np.asarray(a, dtype=bool), np.asarray(b, dtype=bool)
+    if x.size == 0 or x.size != y.size:
+        raise ValueError(f"{x.size} against {y.size} labels: need the same number, at least one")
+    observed = float(np.mean(x == y))
+    chance = float(x.mean() * y.mean() + (1 - x.mean()) * (1 - y.mean()))
+    return 0.0 if chance == 1.0 else (observed - chance) / (1 - chance)
+
+
+def resampled_statistic(
+    clusters: Sequence[Floats],
+    statistic: Callable[[Floats], float],
+    *,
+    seed: int,
+    confidence: float = 0.95,
+    resamples: int = 1_000,
+) -> Interval:
+    """Bootstrap of any statistic of pooled values, resampling whole clusters (all tokens of a question).
+
+    >>> groups = [np.array([0.0, 1.0]), np.array([1.0, 2.0]), np.array([2.0, 3.0])]
+    >>> interval = resampled_statistic(groups, lambda x: float(np.median(x)), seed=0, resamples=200)
+    >>> interval.value, interval.low >= 0.0, interval.high <= 3.0
+    (1.5, True, True)
+    """
+    if not clusters:
+        raise ValueError("no clusters: there is nothing to resample")
+    rng = np.random.default_rng(seed)
+    drawn = [
+        statistic(np.concatenate([clusters[i] for i in rng.integers(0, len(clusters), len(clusters))]))
+        for _ in range(resamples)
+    ]
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    value = statistic(np.concatenate(list(clusters)))
+    return Interval(value=value, low=float(low), high=float(high), method="bootstrap", num=len(clusters))

@@ -1,0 +1,82 @@
+# Ten verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
+#
+#   setup      virtual environment in .venv, packages pinned by constraints.txt
+#   reproduce  the whole pipeline; ARGS="--configfile config/micro.yaml" and the like go to snakemake
+#   test       all tests, KILLS kill moments among them      test-kill  kill moments alone
+#   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
+#   lock       resolve constraints.txt afresh                bench      speed against peers, as JSON
+#   ablations  arms and controls beyond the main run         clean      remove caches (never results)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: setup reproduce test test-kill check fmt lock bench ablations clean
+
+PYTHON ?= python3
+CORES ?= all
+ARGS ?=
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+READY := $(VENV)/.ready
+# Present while a set-up is under way: one that was killed leaves it behind, and the next starts afresh.
+UNFINISHED := .venv.incomplete
+# Rules run `python -m PACKAGE`, so the environment's own python must come first.
+IN_VENV := PATH="$(BIN):$$PATH"
+PYTEST = $(IN_VENV) python -m pytest -q
+SMK_FILES = $(wildcard Snakefile */rules.smk)
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@command -v "$(PYTHON)" >/dev/null || { echo "error: no $(PYTHON) here; name a Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"error: Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}; name another: make PYTHON=/path/to/python3.11")'
+	@if [ -e $(UNFINISHED) ] || ! "$(BIN)/python" -c pass 2>/dev/null; then \
+	    touch $(UNFINISHED); rm -rf $(VENV); echo "set-up: new environment in $(VENV)"; "$(PYTHON)" -m venv $(VENV); fi
+	@touch $(UNFINISHED)
+	@echo "set-up: installing the packages pinned in constraints.txt (about 2 minutes)"
+	@"$(BIN)/python" -m pip install -qq --disable-pip-version-check -c constraints.txt setuptools
+	@"$(BIN)/python" -m pip install -qq --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $(READY); rm -f $(UNFINISHED)
+
+reproduce: $(READY)
+	@$(IN_VENV) snakemake --cores $(CORES) reproduce $(ARGS)
+
+# One pytest after the other: hostile code and kills must not disturb the clocks of unit tests.
+test: KILLS ?= 5
+test: $(READY)
+	$(PYTEST) -m "not hostile and not kill" --ignore=tests/pipeline
+	$(PYTEST) -m hostile tests
+	$(PYTEST) -m "not kill" tests/pipeline
+	$(PYTEST) -m kill --kills $(KILLS) tests
+
+test-kill: KILLS ?= 20
+test-kill: $(READY)
+	$(PYTEST) -m kill --kills $(KILLS) tests
+
+check: $(READY)
+	$(IN_VENV) ruff check .
+	$(IN_VENV) ruff format --check .
+	$(IN_VENV) snakefmt --check $(SMK_FILES)
+	$(IN_VENV) snakemake --lint
+	$(IN_VENV) lint-imports --no-cache
+	$(IN_VENV) python -m tests.checks
+	$(IN_VENV) pyright
+
+fmt: $(READY)
+	$(IN_VENV) ruff check --fix .
+	$(IN_VENV) ruff format .
+	$(IN_VENV) snakefmt $(SMK_FILES)
+
+lock: $(READY)
+	$(IN_VENV) python -m tests.checks.lock
+
+bench: $(READY)
+	$(IN_VENV) python -m sandbox bench --json
+	$(IN_VENV) python -m trainer schedule --json
+
+ablations: $(READY)
+	$(IN_VENV) snakemake --cores $(CORES) ablations $(ARGS)
+
+clean:
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf

@@ -1,0 +1,398 @@
+"""The whole configuration as frozen pydantic models: every key, its meaning, unit, bound and default source.
+
+`config/tiny.yaml` gives every key a value; the other presets override. No torch here. Sections other than
+`runtime` are semantic: they enter rule parameters and digests. `runtime` never does.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Frac = Annotated[float, Field(ge=0.0, le=1.0)]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0.0)]
+
+
+class Section(BaseModel):
+    """Frozen, closed: an unknown key is an error; numbers are not read from strings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class ModelSection(Section):
+    """The policy and its tokenizer."""
+
+    source: Literal["random", "pretrained"]
+    """random: initialised from `seed` at the sizes below; pretrained: `path`, sizes below ignored."""
+    path: str | None
+    """Folder or hub id of the pretrained checkpoint; null when random."""
+    revision: str | None
+    """Commit of the hub checkpoint, so that the run can be repeated."""
+    vocab_size: Annotated[int, Field(ge=300)]
+    """Entries of the BPE tokenizer trained on the corpus (bytes and tags included)."""
+    hidden_size: Positive
+    ffn_size: Positive
+    layers: Positive
+    heads: Positive
+    kv_heads: Positive
+    head_dim: Annotated[int, Field(ge=32)]
+    """Below 32 vLLM does not load the model."""
+    rope_theta: PositiveFloat
+    max_positions: Positive
+    """Longest context in tokens, prompt included."""
+    tie_embeddings: bool
+    seed: Count
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.source == "pretrained" and self.path is None:
+            raise ValueError("model.path must name a checkpoint when model.source is pretrained")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"model.heads = {self.heads} must be a multiple of model.kv_heads = {self.kv_heads}")
+        return self
+
+
+class DataSection(Section):
+    """Problems and their splits."""
+
+    source: Literal["procedural"] | str
+    """procedural, or the name of a training set file in `runtime.paths.data`."""
+    families: list[str] | None
+    """Procedural families in use; null means all."""
+    num_sft: Positive
+    """Teacher documents."""
+    num_train: Positive
+    """RL problems."""
+    num_dev: Positive
+    """Problems to tune on."""
+    num_test: Positive
+    """Problems of each test ring (numbers, composition, family)."""
+    seed: Count
+
+
+class SandboxSection(Section):
+    """Limits of one tool call; they decide what the model sees, so they are semantic."""
+
+    cpu_s: PositiveFloat
+    wall_s: PositiveFloat
+    """In deterministic runs at least 10 x cpu_s, so that only CPU time decides."""
+    memory_mib: Annotated[int, Field(ge=32)]
+    output_bytes: Annotated[int, Field(ge=256)]
+    preload: list[str]
+    """Modules that zygotes import once before any call."""
+
+
+class ToolSection(Section):
+    """The one tool the model has."""
+
+    name: Literal["execute_python_code_with_standard_io", "python_code_with_standard_io"]
+    """Paper and public weights; released code."""
+    state: Literal["stateless", "session"]
+    """The paper's tool is stateless with stdin."""
+    response_chars: Annotated[int, Field(ge=32)]
+    """Longest tool text shown, characters; the middle is cut (the release shows 256)."""
+
+
+class RolloutSection(Section):
+    """How trajectories are sampled in training."""
+
+    temperature: PositiveFloat
+    """Paper section 5.1: 1.0."""
+    top_p: Literal[1.0]
+    """Fixed: truncated sampling makes behaviour log-probs disagree with the trainer's softmax (public fault B14)."""
+    system: Literal["full", "brief"]
+    """Prompt text: the paper's (Fig. 3, with tool schema), or one line for models too small to read it."""
+    max_prompt: Positive
+    """Longest prompt in tokens; longer problems are refused, never cut."""
+    tool: ToolSection
+    rejoin_iterations: Positive
+    """Deterministic runs: a rollout rejoins exactly so many decode iterations after it left for a tool."""
+    kv_tokens: Positive
+    """KV cache of one engine in tokens; the scheduler admits within it."""
+    reserve: Literal["worst_case", "running_quantile"]
+    """KV reserved per rollout: prompt + cap (the paper's K), or a running quantile of what rollouts needed."""
+    keep: Annotated[str, Field(pattern=r"^(all|trained|sample\([1-9][0-9]*\))$")]
+    """Training trajectories written to disk: all, trained, or sample(n) per step."""
+    seed: Count
+
+
+class RocSelection(StrEnum):
+    PAPER = "paper"
+    RELEASE = "release"
+    RANDOM = "random"
+    NONE = "none"
+
+
+class RocSection(Section):
+    """Resample on Correct (paper section 2.2.3)."""
+
+    selection: RocSelection
+    oversample: Positive
+    """Rollouts sampled per rollout kept: 2 in the paper (32 to 16); 1 with selection none."""
+    epsilon: PositiveFloat
+    """Added to p_total before weights 1 / (p_total + epsilon); the paper leaves p_total = 0 open."""
+    use_p_err: bool
+    use_p_format: bool
+
+
+class Normalisation(StrEnum):
+    GLOBAL_TOKENS = "global_tokens"
+    PER_GROUP_TOKENS = "per_group_tokens"
+    RELEASE_MICROBATCH = "release_microbatch"
+
+
+class OptimizerSection(Section):
+    """AdamW with a constant rate after warm-up (paper section 5.1)."""
+
+    lr: PositiveFloat
+    betas: list[Frac]
+    weight_decay: Annotated[float, Field(ge=0.0)]
+    grad_clip: PositiveFloat
+    """Largest global gradient norm."""
+
+    @model_validator(mode="after")
+    def _two_betas(self) -> Self:
+        if len(self.betas) != 2:
+            raise ValueError(f"objective.optimizer.betas holds {len(self.betas)} numbers; AdamW wants 2")
+        return self
+
+
+class ObjectiveSection(Section):
+    """GRPO-RoC (paper section 2.2)."""
+
+    group_size: Annotated[int, Field(ge=2)]
+    """G: rollouts trained per problem; the paper's 16."""
+    roc: RocSection
+    clip_low: Frac
+    clip_high: PositiveFloat
+    normalisation: Normalisation
+    updates_per_step: Positive
+    """Optimizer updates per rollout batch. At 1 the ratio is 1 and the clip never acts."""
+    grader: Literal["strict", "rstar_compat"]
+    """Which grader's verdict becomes the reward."""
+    optimizer: OptimizerSection
+    micro_batch_tokens: Positive
+    """Most tokens (padding included) in one forward pass; changes rounding only."""
+
+    @model_validator(mode="after")
+    def _oversample_matches_selection(self) -> Self:
+        if self.roc.selection is RocSelection.NONE and self.roc.oversample != 1:
+            raise ValueError(
+                "objective.roc.oversample must be 1 when objective.roc.selection is none: "
+                "without selection every sampled rollout is trained"
+            )
+        return self
+
+
+class SftNoiseSection(Section):
+    """What the tiny teacher does badly on purpose, as rates; 0 switches a habit off."""
+
+    no_tool: Frac
+    """Answers without calling the tool."""
+    first_bug: Frac
+    """First call raises."""
+    retry_bug: Frac
+    """Retry after an error raises again."""
+    wrong_formula_l1: Frac
+    wrong_formula_l2: Frac
+    wrong_formula_l3: Frac
+    give_up: Frac
+    """Answers without a retry after an error."""
+    verify: Frac
+    """Makes a second, confirming call."""
+    repeat_answer: Frac
+    """Writes the answer block more than once."""
+    two_calls: Frac
+    """Solves a composite in two calls."""
+
+
+class SftSection(Section):
+    """Non-reasoning SFT (paper section 4.1)."""
+
+    noise: SftNoiseSection
+    epochs: PositiveFloat
+    """Paper: 3."""
+    batch_size: Positive
+    """Documents per update; paper: 128."""
+    optimizer: Literal["adamw", "muon"]
+    """muon: Muon on matrices, AdamW on the rest; about half the updates of AdamW for a random model."""
+    lr: PositiveFloat
+    """Paper: 5e-6."""
+    betas: list[Frac]
+    weight_decay: Annotated[float, Field(ge=0.0)]
+    grad_clip: PositiveFloat
+    warmup_frac: Frac
+    """Paper: 0.04."""
+    schedule: Literal["cosine", "trapezoid"]
+    """Paper: cosine. trapezoid: constant to 60% of the updates, then linear to 2%."""
+    save_every: Positive
+    """Updates between saved states."""
+    seed: Count
+
+
+class StageSection(Section):
+    """One RL stage (paper section 4.3, Table 2)."""
+
+    steps: Positive
+    prompts_per_step: Positive
+    max_response: Positive
+    """Budget of the whole response in tokens, tool responses included; paper: 8K, 12K, 12K."""
+    max_turns: Positive
+    """T; paper: 10, 10, 15. The call of the last turn is not run."""
+    pool: Literal["all", "hard"]
+    """hard: what the filter left."""
+    reset_optimizer: bool
+    """Paper: at stage 3."""
+    warmup_steps: Count
+    """Rollout steps of linear warm-up; paper: 20 once. Starts anew where the optimizer is reset."""
+    save_every: Positive
+    """Steps between saved states."""
+
+
+class FilterSection(Section):
+    """Hard-problem filter before stage 3 (paper section 4.3): drop what is solved in every rollout."""
+
+    rollouts: Positive
+    """Per problem; paper: 8."""
+    problems: Positive
+    """Problems of the pool that are tried; paper: all 42K."""
+
+
+class RlSection(Section):
+    rl1: StageSection
+    rl2: StageSection
+    rl3: StageSection
+    filter: FilterSection
+
+
+class Control(StrEnum):
+    NONE = "none"
+    TOOL_OFF = "tool_off"
+    """Every call is answered by 'not available'; what is left is arithmetic in the head."""
+
+
+class EvalPlan(Section):
+    """One sampling of one checkpoint over some benchmarks."""
+
+    checkpoint: Literal["base", "sft", "rl1", "rl2", "rl3"]
+    benchmarks: list[str]
+    k: Positive
+    """Samples per question."""
+    temperature: Annotated[float, Field(ge=0.0)]
+    """Paper: 0.6 for maths."""
+    limit: Positive | None
+    """Questions per benchmark, drawn by seed; null means all."""
+    control: Control
+
+
+class EvalSection(Section):
+    plans: dict[str, EvalPlan]
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)]
+    max_response: Positive
+    """Paper: 30K."""
+    max_turns: Positive
+    """Paper: 30."""
+    seed: Count
+
+
+class AnalysisSection(Section):
+    """Statistics and the entropy study (paper section 5.4)."""
+
+    confidence: Annotated[float, Field(gt=0.5, lt=1.0)]
+    bootstrap_draws: Annotated[int, Field(ge=100)]
+    top_entropy_frac: Frac
+    """Share of each trajectory's sampled tokens called high-entropy; paper: 0.2."""
+    num_trajectories: Positive
+    """Trajectories in the entropy study; paper: 64."""
+    reflection_window: Positive
+    """First so many tokens after a tool response count as reflection when they are high-entropy."""
+    seed: Count
+
+
+class PathsSection(Section):
+    data: str | None
+    """Folder with benchmark and training files; null: the hub is asked."""
+    results: str
+    """Folder of all runs."""
+
+
+class RuntimeSection(Section):
+    """Where and how, never what: enters no rule parameter and no digest."""
+
+    run: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]+$")]
+    """Name of the run and of its folder."""
+    preset: str
+    """Which preset this is, for the report."""
+    paths: PathsSection
+    device: Literal["cpu", "cuda"]
+    threads: Positive
+    """torch threads within an operation."""
+    interop_threads: Positive
+    """torch threads between operations."""
+    deterministic: bool
+    """Bit-equal whatever the tool latency or --cores."""
+    sandbox_workers: Positive
+    """Calls that run at the same time."""
+    sinks: list[Literal["tensorboard", "wandb"]]
+    """Besides JSONL; a sink that fails is reported once and never fails the run."""
+
+
+class Config(Section):
+    model: ModelSection
+    data: DataSection
+    sandbox: SandboxSection
+    rollout: RolloutSection
+    objective: ObjectiveSection
+    sft: SftSection
+    rl: RlSection
+    eval: EvalSection
+    analysis: AnalysisSection
+    runtime: RuntimeSection
+
+    @model_validator(mode="after")
+    def _budgets_fit(self) -> Self:
+        """A budget that cannot hold the prompt and one turn trains on truncation only (public fault B29)."""
+        for name, stage in (("rl1", self.rl.rl1), ("rl2", self.rl.rl2), ("rl3", self.rl.rl3)):
+            _check_budget(self, f"rl.{name}.max_response", stage.max_response)
+            if stage.prompts_per_step % self.objective.updates_per_step:
+                raise ValueError(
+                    f"rl.{name}.prompts_per_step = {stage.prompts_per_step} does not divide into "
+                    f"objective.updates_per_step = {self.objective.updates_per_step} equal updates"
+                )
+        _check_budget(self, "eval.max_response", self.eval.max_response)
+        return self
+
+    @model_validator(mode="after")
+    def _limits_are_deterministic(self) -> Self:
+        if self.runtime.deterministic and self.sandbox.wall_s < 10 * self.sandbox.cpu_s:
+            raise ValueError(
+                f"sandbox.wall_s = {self.sandbox.wall_s} must be at least 10 x sandbox.cpu_s = {self.sandbox.cpu_s} "
+                "while runtime.deterministic is true: otherwise machine load decides which calls time out"
+            )
+        return self
+
+
+MIN_TURN_TOKENS = 32
+"""Fewest tokens in which a turn can call the tool or answer."""
+
+
+def _check_budget(config: Config, key: str, max_response: int) -> None:
+    if max_response < MIN_TURN_TOKENS:
+        raise ValueError(f"{key} = {max_response} holds no turn; at least {MIN_TURN_TOKENS} tokens are needed")
+    needed = config.rollout.max_prompt + max_response
+    if config.model.source == "random" and needed > config.model.max_positions:
+        raise ValueError(
+            f"rollout.max_prompt + {key} = {needed} tokens exceed model.max_positions = {config.model.max_positions}"
+        )
+    if needed > config.rollout.kv_tokens:
+        raise ValueError(f"rollout.kv_tokens = {config.rollout.kv_tokens} holds not one rollout of {needed} tokens")
+
+
+def json_schema() -> dict[str, object]:
+    """JSON schema of the configuration, as kept in config/schema.json."""
+    schema = Config.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

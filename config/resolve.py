@@ -1,0 +1,112 @@
+"""From files and overrides to one checked Config: the only way in, for commands and for Snakemake alike.
+
+Later files win over earlier ones, `--set` over files; mappings merge deeply, lists are replaced whole.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from config.model import Config
+
+DEFAULTS = Path(__file__).with_name("tiny.yaml")
+
+
+class ConfigError(ValueError):
+    """The configuration is wrong; the message says where, what was given and what is allowed."""
+
+
+def resolve(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Config:
+    """Defaults, then `files` in order, then `overrides` of the form a.b=value (value read as YAML)."""
+    merged = read_yaml(DEFAULTS)
+    for path in files:
+        merged = merge(merged, read_yaml(path))
+    for override in overrides:
+        merged = merge(merged, parse_override(override))
+    source = ", ".join([str(path) for path in files] + [f"--set {o}" for o in overrides]) or DEFAULTS.name
+    return resolve_mapping(merged, source=source)
+
+
+def resolve_mapping(mapping: Mapping[str, Any], *, source: str = "configuration") -> Config:
+    """Check an already merged mapping (what Snakemake's `config` holds)."""
+    try:
+        # Through JSON, because strict models take enum values as strings only from there.
+        return Config.model_validate_json(json.dumps(mapping, default=str))
+    except ValidationError as error:
+        lines = [_explain(item) for item in error.errors()]
+        raise ConfigError(f"{source}: " + "; ".join(lines)) from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing YAML file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: must hold a mapping of sections, holds {type(loaded).__name__}")
+    return loaded
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Deep merge; neither argument is changed.
+
+    >>> merge({"a": {"x": 1, "y": [1, 2]}}, {"a": {"y": [3]}})
+    {'a': {'x': 1, 'y': [3]}}
+    """
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        result[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """One `a.b=value` as a nested mapping.
+
+    >>> parse_override("rl.rl1.steps=3")
+    {'rl': {'rl1': {'steps': 3}}}
+    """
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(f"--set {text}: must have the form section.key=value")
+    try:
+        nested: Any = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {text}: {value!r} is not a YAML value") from None
+    for part in reversed(key.strip().split(".")):
+        nested = {part: nested}
+    return nested
+
+
+def keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
+    """Every dotted key of the configuration."""
+    for name, field in model.model_fields.items():
+        dotted = f"{prefix}{name}"
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from keys(inner, f"{dotted}.")
+        else:
+            yield dotted
+
+
+def _explain(item: Any) -> str:
+    where = ".".join(str(part) for part in item["loc"]) or "the whole"
+    if item["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(where, list(keys()), n=1, cutoff=0.5)
+        hint = f"; nearest known key: {near[0]}" if near else ""
+        return f"{where} = {item['input']!r} is not a known key{hint}"
+    if item["type"] == "missing":
+        return f"{where} is missing; give it a value"
+    message = item["msg"].removeprefix("Value error, ")
+    if where == "the whole" or item["type"] == "value_error":
+        return message
+    return f"{where} = {item['input']!r}: {message[0].lower()}{message[1:]}"

@@ -1,0 +1,246 @@
+"""Text of a conversation: what the prompt says, how a tool call reads, what the model is shown of a result.
+
+ChatML with a pre-filled `<reason>` on every assistant turn (paper section 2.1, Fig. 3; the figure's `<think>` is
+a confirmed typo). Pure functions of strings; token ids are the business of `trainer.rollout`, which encodes each
+piece apart and never re-tokenises. No torch here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from sandbox.records import Status, ToolResult
+from trainer.types import CallKind
+
+TURN_END = "<|im_end|>"
+"""Ends every message; the id of this token stops generation."""
+OPENING = "<|im_start|>assistant\n<reason>"
+"""Pre-filled at the head of every assistant turn, never sampled."""
+TAGS = (
+    "<reason>",
+    "</reason>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<answer>",
+    "</answer>",
+    "<tools>",
+    "</tools>",
+)
+"""Added to a tokenizer trained here, as ordinary tokens: special ones would vanish from decoded text."""
+
+ONE_CALL_ONLY = "Only the first tool call of a turn is run."
+_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_CUT = "...(truncated)..."
+
+
+class Codec(Protocol):
+    """Text to ids and back."""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text alone, nothing added."""
+        ...
+
+    def decode(self, ids: list[int]) -> str:
+        """Text of the ids, special tokens included."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatFormat:
+    """Everything about the conversation that the configuration chooses."""
+
+    system: Literal["full", "brief"]
+    tool_name: str
+    session: bool = False
+    """True for the stateful tool, whose schema has no stdin."""
+    response_chars: int = 256
+
+    def prompt(self, question: str) -> str:
+        """Text before the first sampled token, the opening included."""
+        if self.system == "brief":
+            return f"<|im_start|>user\n{question}{TURN_END}\n{OPENING}"
+        return (
+            f"<|im_start|>system\n{_SYSTEM.format(schema=self.schema())}{TURN_END}\n"
+            f"<|im_start|>user\n{_TASK}{question}{TURN_END}\n{OPENING}"
+        )
+
+    def tool_response(self, text: str) -> str:
+        """What follows a turn that called the tool: the response under the user role, and the next opening.
+
+        Starts with the newline that ends the assistant message, since the turn's own ids end at the
+        end-of-turn token (public fault B10).
+        """
+        return f"\n<|im_start|>user\n<tool_response>\n{text}\n</tool_response>{TURN_END}\n{OPENING}"
+
+    def schema(self) -> str:
+        """The tool's function signature as one line of JSON."""
+        properties = {"code": {"type": "string", "description": "The Python code to run."}}
+        if not self.session:
+            properties["input"] = {"type": "string", "description": "Text given to the code on standard input."}
+        function = {
+            "name": self.tool_name,
+            "description": "Run Python code and return what it prints; an exception is returned as its message.",
+            "parameters": {"type": "object", "properties": properties, "required": list(properties)},
+        }
+        return json.dumps({"type": "function", "function": function})
+
+
+_SYSTEM = (
+    "This is a conversation between a User and an Assistant. The User asks a question and the Assistant solves it. "
+    "The Assistant first reasons and then gives the answer: reasoning inside <reason></reason>, the answer inside "
+    "<answer></answer>.\n\n# Tools\n\nThe Assistant may call a function to help with the question. "
+    "The function signature is given inside <tools></tools>:\n<tools>\n{schema}\n</tools>\n\n"
+    "To call it, write one JSON object with the function's name and arguments inside <tool_call></tool_call>:\n"
+    '<tool_call>\n{{"name": <function name>, "arguments": <JSON object of arguments>}}\n</tool_call>'
+)
+_TASK = (
+    "Put your answer inside <answer></answer>. The final answer is taken from \\boxed{} inside it.\n"
+    "This is the problem:\n"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedTurn:
+    """What an assistant turn asks for."""
+
+    call: CallKind
+    code: str = ""
+    stdin: str = ""
+    error: str = ""
+    """For parse_error and unknown_tool: what the model is told."""
+    num_extra_calls: int = 0
+
+
+def parse_turn(text: str, tool_name: str) -> ParsedTurn:
+    r"""Find the first tool call of a turn and count the others.
+
+    A call is JSON with `name` and `arguments`, arguments holding `code` and optionally `input`. Anything else
+    between the tags is the model's mistake and is answered in words, never silently dropped (paper section 2.1).
+    An opening tag without a closing one is a parse error too.
+
+    >>> parse_turn('<tool_call>\n{"name": "run", "arguments": {"code": "1"}}\n</tool_call>', "run").code
+    '1'
+    >>> parse_turn("<tool_call>{</tool_call>", "run").call
+    <CallKind.PARSE_ERROR: 'parse_error'>
+    >>> parse_turn("so it is 4</reason>", "run").call
+    <CallKind.NONE: 'none'>
+    """
+    bodies = _CALL.findall(text)
+    if not bodies:
+        if "<tool_call>" in text:
+            return ParsedTurn(call=CallKind.PARSE_ERROR, error="</tool_call> is missing")
+        return ParsedTurn(call=CallKind.NONE)
+    extra = len(bodies) - 1
+    try:
+        call = json.loads(bodies[0], strict=False)
+        name, arguments = call["name"], call["arguments"]
+        code, stdin = arguments["code"], arguments.get("input", "")
+        if not (isinstance(name, str) and isinstance(code, str) and isinstance(stdin, str)):
+            raise TypeError("name, code and input must be strings")
+    except (ValueError, RecursionError) as error:
+        return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"not JSON: {error}", num_extra_calls=extra)
+    except KeyError as error:
+        return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"{error} is missing", num_extra_calls=extra)
+    except (TypeError, AttributeError):
+        message = "needs an object with name (string) and arguments (object with code, a string)"
+        return ParsedTurn(call=CallKind.PARSE_ERROR, error=message, num_extra_calls=extra)
+    if name != tool_name:
+        return ParsedTurn(
+            call=CallKind.UNKNOWN_TOOL, error=f"no tool named {name[:64]!r}; use {tool_name}", num_extra_calls=extra
+        )
+    return ParsedTurn(call=CallKind.EXECUTED, code=code, stdin=stdin, num_extra_calls=extra)
+
+
+def response_text(turn: ParsedTurn, result: ToolResult | None, limit: int) -> str:
+    """What the model reads of its call (paper section 2.1 and Figs. 10, 11).
+
+    Success: the bare output, or the value of the last expression when nothing was printed. Failure: a first
+    line that says so, then the reason. No seconds, addresses or paths, so that equal behaviour reads equal.
+    """
+    if turn.call is CallKind.PARSE_ERROR:
+        text = f"tool call failed\nreason: cannot read the call: {turn.error}"
+    elif turn.call is CallKind.UNKNOWN_TOOL:
+        text = f"tool call failed\nreason: {turn.error}"
+    elif result is None:
+        raise ValueError("an executed call has a result")
+    else:
+        text = _result_text(result)
+    if turn.num_extra_calls:
+        text = f"{text}\n{ONE_CALL_ONLY}"
+    return cut_middle(_without_tags(text), limit)
+
+
+def _result_text(result: ToolResult) -> str:
+    if result.status.is_ours:
+        raise ValueError(f"status {result.status} is never shown to the model")
+    if result.status is Status.OK:
+        shown = result.stdout.rstrip("\n") or (result.value or "")
+        return shown or "(no output)"
+    parts = ["tool call failed"]
+    if result.status is Status.ERROR and result.error is not None:
+        parts.append(f"reason: error message: {result.error.traceback or result.error.message}".rstrip("\n"))
+    else:
+        parts.append(f"reason: {_REASONS[result.status]}")
+    if result.stdout:
+        parts.append(f"output so far: {result.stdout.rstrip()}")
+    return "\n".join(parts)
+
+
+_REASONS = {
+    Status.ERROR: "the code raised an exception",
+    Status.TIMEOUT: "time limit reached",
+    Status.MEMORY: "memory limit reached",
+    Status.OUTPUT_LIMIT: "too much output",
+    Status.CRASH: "the interpreter crashed",
+}
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Keep head and tail of a long text (the release's 'middle' rule, there 256 characters).
+
+    >>> cut_middle("abcdefgh" * 10, 37)
+    'abcdefghab...(truncated)...ghabcdefgh'
+    """
+    if len(text) <= limit:
+        return text
+    kept = max(limit - len(_CUT), 2)
+    return text[: kept // 2] + _CUT + text[-(kept - kept // 2) :]
+
+
+def _without_tags(text: str) -> str:
+    """Disarm chat markers in tool output, so that printing one cannot forge a turn or an answer."""
+    return text.replace("<|", "< |").replace("<tool", "< tool").replace("</tool", "</ tool").replace(
+        "<answer", "< answer"
+    )
+
+
+def chat_template(chat: ChatFormat) -> str:
+    """The same conversation as a Jinja template, for the tokenizer of an exported checkpoint.
+
+    Renders user, assistant and tool messages. The opening `<reason>` belongs to the generation prompt, so the
+    content of an assistant message in a history starts after it.
+    """
+    system, task = "", ""
+    if chat.system == "full":
+        system = f"<|im_start|>system\n{_SYSTEM.format(schema=chat.schema())}{TURN_END}\n"
+        task = _TASK
+    start = json.dumps("<|im_start|>user\n")
+    end = json.dumps(f"{TURN_END}\n")
+    return (
+        "{{- " + json.dumps(system) + " }}"
+        "{%- for message in messages %}"
+        "{%- if message.role == 'user' %}"
+        "{{- " + start + " + (" + json.dumps(task) + " if loop.first else '') + message.content + " + end + " }}"
+        "{%- elif message.role == 'tool' %}"
+        "{{- " + start + " + '<tool_response>\\n' + message.content + '\\n</tool_response>' + " + end + " }}"
+        "{%- elif message.role == 'assistant' %}"
+        "{{- " + json.dumps(OPENING) + " + message.content + " + end + " }}"
+        "{%- endif %}"
+        "{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- " + json.dumps(OPENING) + " }}{%- endif %}"
+    )

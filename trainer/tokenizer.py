@@ -1,0 +1,74 @@
+"""The tokenizer: trained on the corpus for a random model, read from the checkpoint otherwise.
+
+Byte-level BPE with isolated digits and no split at blanks, so that merges cross words: a small vocabulary then
+holds whole phrases of a narrow corpus (2.4 x fewer tokens than word-bounded merges on the tiny problems).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from trainer.chat import TAGS, TURN_END, ChatFormat, chat_template
+
+END_OF_TEXT = "<|endoftext|>"
+SPECIAL = (END_OF_TEXT, "<|im_start|>", TURN_END)
+
+
+class FolderCodec:
+    """Codec of a checkpoint folder's tokenizer.json."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, folder: Path) -> FolderCodec:
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is missing; the folder is not a checkpoint with a fast tokenizer")
+        return cls(Tokenizer.from_file(str(path)))
+
+    def encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids: list[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=False)
+
+    def token(self, token_id: int) -> str:
+        """Text of one token, with partial UTF-8 shown as the replacement character."""
+        return self._tokenizer.decode([token_id], skip_special_tokens=False)
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Learn merges from `texts`, which must hold no special tokens or tags."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - len(TAGS),
+        min_frequency=20,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(tag, normalized=False, special=False) for tag in TAGS])
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path, chat: ChatFormat) -> None:
+    """Write tokenizer files and chat template as `transformers` and vLLM read them."""
+    from transformers import PreTrainedTokenizerFast
+
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=TURN_END, pad_token=END_OF_TEXT, clean_up_tokenization_spaces=False
+    )
+    wrapped.chat_template = chat_template(chat)
+    wrapped.save_pretrained(folder)

@@ -22,7 +22,7 @@ READY := $(VENV)/.ready
 UNFINISHED := .venv.incomplete
 # Rules run `python -m PACKAGE`, so the environment's own python must come first.
 IN_VENV := PATH="$(BIN):$$PATH"
-PYTEST = $(IN_VENV) python -m pytest -q
+PYTEST = $(IN_VENV) python -m pytest
 SMK_FILES = $(wildcard Snakefile */rules.smk)
 
 setup: $(READY)

@@ -76,7 +76,7 @@ def render(report: dict[str, Any]) -> str:
         canonicalize_name(item["metadata"]["name"]): item["metadata"]["version"].partition("+")[0]
         for item in report["install"]
     }
-    versions.pop("rstar2-suite", None)
+    versions.pop(canonicalize_name("rstar2-suite"), None)
     return HEADER + "".join(f"{name}=={version}\n" for name, version in sorted(versions.items()))
 
 

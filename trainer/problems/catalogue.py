@@ -1,0 +1,75 @@
+"""All families, and how to find one again from a problem."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from trainer.problems.algebra import Linear, SquareSum
+from trainer.problems.arithmetic import Bracket, DigitSum, SquareList
+from trainer.problems.composition import HELD_OUT_PAIRS, TRAINED_PAIRS
+from trainer.problems.counting import BinomialMod, MultipleCount
+from trainer.problems.family import Family, Params, ProblemError
+from trainer.problems.geometry import Distance
+from trainer.problems.number_theory import DivisorSum, GcdDivisors, Lcm, PowerMod, PrimeSum
+from trainer.problems.sequences import Counter, Recurrence
+from trainer.problems.unseen import UNSEEN
+from trainer.problems.word_problems import Bags, Tickets
+from trainer.types import Problem
+
+LEVEL_1: tuple[Family, ...] = (
+    Bracket(),
+    DigitSum(),
+    PowerMod(),
+    Lcm(),
+    DivisorSum(),
+    MultipleCount(),
+    BinomialMod(),
+    Linear(),
+    Distance(),
+    Bags(),
+)
+LEVEL_2: tuple[Family, ...] = (GcdDivisors(), PrimeSum(), SquareSum(), Recurrence(), Counter(), Tickets())
+LEVEL_3: tuple[Family, ...] = TRAINED_PAIRS
+LONG: tuple[Family, ...] = (SquareList(),)
+
+IN_DISTRIBUTION: tuple[Family, ...] = (*LEVEL_1, *LEVEL_2, *LEVEL_3, *LONG)
+"""What SFT, train, dev and the numbers ring draw from."""
+
+REWORDED: tuple[Family, ...] = tuple(f for f in IN_DISTRIBUTION if f.unseen_wordings)
+"""Known families that also have a wording kept for the family ring."""
+
+ALL_FAMILIES: tuple[Family, ...] = (*IN_DISTRIBUTION, *HELD_OUT_PAIRS, *UNSEEN)
+
+
+def find_family(key: str) -> Family:
+    """The family of this key.
+
+    Raises:
+        ProblemError: no such family; names the known ones.
+    """
+    for family in ALL_FAMILIES:
+        if family.key == key:
+            return family
+    known = ", ".join(sorted({f.name for f in ALL_FAMILIES}))
+    raise ProblemError(f"unknown problem family {key!r}; use one of: {known}")
+
+
+_find_cached = cache(find_family)
+
+
+def family_and_params(problem: Problem) -> tuple[Family, Params]:
+    """The generator of a procedural problem and its numbers.
+
+    Raises:
+        ProblemError: the problem did not come from this package.
+    """
+    try:
+        record = json.loads(problem.params)
+        key, values = record["family"], tuple(record["values"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ProblemError(
+            f"problem {problem.id!r}: params {problem.params!r} are not those of a procedural problem; "
+            "only problems from generate_splits can be taught"
+        ) from error
+    return _find_cached(key), values

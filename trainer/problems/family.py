@@ -1,0 +1,153 @@
+"""What a procedural family is: one kind of question, drawn by number, answered two ways.
+
+Numbers of a problem are a flat tuple of ints (`Params`), so they hash, print and compare in one way.
+Code and wording are templates over the names in `fields`; nothing here runs code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from random import Random
+from typing import ClassVar
+
+from trainer.types import Problem
+
+Params = tuple[int, ...]
+"""The numbers of one problem, in the order of the family's `fields`."""
+
+NOUN_WORDINGS = ("Find {phrase}.", "Compute {phrase}.", "What is {phrase}?")
+"""Shared by all families whose question is a noun phrase: what one teaches helps the others."""
+
+
+class ProblemError(ValueError):
+    """A family, a split or its sizes cannot be had as asked; the message says how to mend it."""
+
+
+class Family(ABC):
+    """One kind of question.
+
+    A subclass states its templates and gives `draw`, `answer` and `check`. `check` finds the answer by a
+    second method; a test compares the two.
+    """
+
+    name: ClassVar[str]
+    topic: ClassVar[str]
+    level: ClassVar[int]
+    """1 one expression, 2 one idea more, 3 composition, 4 long."""
+    fields: ClassVar[tuple[str, ...]]
+    phrase: ClassVar[str] = ""
+    """The quantity as a noun phrase, where the question is one; compositions use it."""
+    wordings: ClassVar[tuple[str, ...]] = NOUN_WORDINGS
+    unseen_wordings: ClassVar[tuple[str, ...]] = ()
+    """Used by the family test ring only."""
+    exprs: ClassVar[tuple[str, ...]] = ()
+    """Right Python expressions, best first."""
+    programs: ClassVar[tuple[str, ...]] = ()
+    """Further right programs, where an expression is not enough or not the only way."""
+    wrong_exprs: ClassVar[tuple[str, ...]] = ()
+    """Plausible expressions that run and are (nearly always) wrong."""
+    wrong_programs: ClassVar[tuple[str, ...]] = ()
+    faulty_programs: ClassVar[tuple[str, ...]] = ()
+    """Programs that raise, by a mistake typical of this family."""
+
+    @property
+    def key(self) -> str:
+        """Identifies the generator; `name` is what scores are grouped by."""
+        return self.name
+
+    @abstractmethod
+    def draw(self, rng: Random) -> Params:
+        """Numbers of one problem. Arguments that may be swapped come in one order, so no twins arise."""
+
+    @abstractmethod
+    def answer(self, params: Params) -> int:
+        """The answer."""
+
+    @abstractmethod
+    def check(self, params: Params) -> int:
+        """The answer by a second, independent method."""
+
+    def render(self, template: str, params: Params) -> str:
+        """Fill one template of this family."""
+        return template.format(**dict(zip(self.fields, params, strict=True)))
+
+    def wording_templates(self, *, unseen: bool = False) -> tuple[str, ...]:
+        """Templates of the question with the phrase put in."""
+        return tuple(
+            w.replace("{phrase}", self.phrase) for w in (self.unseen_wordings if unseen else self.wordings)
+        )
+
+    def text(self, params: Params, wording: int, *, unseen: bool = False) -> str:
+        """The question. `wording` counts round the family's wordings."""
+        templates = self.wording_templates(unseen=unseen)
+        return self.render(templates[wording % len(templates)], params)
+
+    def right_programs(self, params: Params) -> list[str]:
+        """Programs that print the answer, best first."""
+        return [program(self.render(f"print({e})", params)) for e in self.exprs] + [
+            program(self.render(p, params)) for p in self.programs
+        ]
+
+    def wrong_formula_programs(self, params: Params) -> list[str]:
+        """Programs that run and print something plausible that is nearly always wrong."""
+        return [program(self.render(f"print({e})", params)) for e in self.wrong_exprs] + [
+            program(self.render(p, params)) for p in self.wrong_programs
+        ]
+
+    def bug_programs(self, code: str, params: Params) -> list[str]:
+        """Variants of `code` that raise, then this family's own faulty programs."""
+        return break_program(code) + [self.render(p, params) for p in self.faulty_programs]
+
+
+def program(body: str) -> str:
+    r"""Add the import that a body needs.
+
+    >>> program("print(math.gcd(8, 12))")
+    'import math\nprint(math.gcd(8, 12))'
+    """
+    return f"import math\n{body}" if "math." in body else body
+
+
+def break_program(code: str) -> list[str]:
+    """Variants of a program that raise: forgotten import, misspelt name, lost bracket.
+
+    >>> break_program("print(2 + 3)")
+    ['prin(2 + 3)', 'print(2 + 3']
+    """
+    head, _, tail = code.rpartition("print(")
+    broken = [f"{head}prin({tail}", code[:-1]]
+    if code.startswith("import math\n"):
+        broken.insert(0, code.removeprefix("import math\n"))
+    return broken
+
+
+def digest(text: str) -> int:
+    """64 bits of a stable hash; the same in every process, unlike `hash`.
+
+    >>> digest("a") == digest("a") != digest("b")
+    True
+    """
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def canonical(family: Family, params: Params) -> str:
+    """Canonical JSON of a generator and its numbers: what decides the split and what may not occur twice."""
+    return json.dumps({"family": family.key, "values": params}, separators=(",", ":"))
+
+
+def make_problem(family: Family, params: Params, *, split: str, unseen_wording: bool = False) -> Problem:
+    """The question of these numbers. Its wording follows from the numbers, not from the order of drawing."""
+    record = canonical(family, params)
+    number = digest(record)
+    wording = digest("wording" + record)
+    return Problem(
+        id=f"{family.name}-{number:016x}",
+        prompt=family.text(params, wording, unseen=unseen_wording),
+        answer=str(family.answer(params)),
+        family=family.name,
+        level=family.level,
+        split=split,
+        params=record,
+    )

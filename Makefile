@@ -22,6 +22,7 @@ READY := $(VENV)/.ready
 UNFINISHED := .venv.incomplete
 # Rules run `python -m PACKAGE`, so the environment's own python must come first.
 IN_VENV := PATH="$(BIN):$$PATH"
+PIP = "$(BIN)/python" -m pip -qq --disable-pip-version-check
 PYTEST = $(IN_VENV) python -m pytest
 SMK_FILES = $(wildcard Snakefile */rules.smk)
 
@@ -34,8 +35,10 @@ $(READY): pyproject.toml constraints.txt
 	    touch $(UNFINISHED); rm -rf $(VENV); echo "set-up: new environment in $(VENV)"; "$(PYTHON)" -m venv $(VENV); fi
 	@touch $(UNFINISHED)
 	@echo "set-up: installing the packages pinned in constraints.txt (about 2 minutes)"
-	@"$(BIN)/python" -m pip install -qq --disable-pip-version-check -c constraints.txt setuptools
-	@"$(BIN)/python" -m pip install -qq --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@$(PIP) install --no-compile -c constraints.txt setuptools
+	@$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
+	@# pip compiles on one core and the tests of every package too; what cannot be compiled is not our concern.
+	@"$(BIN)/python" -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib >/dev/null || true
 	@touch $(READY); rm -f $(UNFINISHED)
 
 reproduce: $(READY)

@@ -71,6 +71,8 @@ class DataSection(Section):
     """Problems to tune on."""
     num_test: Positive
     """Problems of each test ring (numbers, composition, family)."""
+    min_test: Positive
+    """Smallest ring accepted; below 400 a score's interval is wider than most effects."""
     seed: Count
 
 
@@ -198,8 +200,12 @@ class SftNoiseSection(Section):
     retry_bug: Frac
     """Retry after an error raises again."""
     wrong_formula_l1: Frac
+    """Code that runs and is wrong, level 1."""
     wrong_formula_l2: Frac
     wrong_formula_l3: Frac
+    """Compositions."""
+    wrong_formula_l4: Frac
+    """The long family."""
     give_up: Frac
     """Answers without a retry after an error."""
     verify: Frac
@@ -208,6 +214,10 @@ class SftNoiseSection(Section):
     """Writes the answer block more than once."""
     two_calls: Frac
     """Solves a composite in two calls."""
+    two_calls_wrong_scale: Frac
+    """Factor on `wrong_formula` in two calls, which makes that the better way."""
+    verbose: Frac
+    """Puts a sentence that says nothing in front of a reason."""
 
 
 class SftSection(Section):

@@ -1,0 +1,70 @@
+"""What every command of every package shares: reading its sections, and saying in one line what is wrong.
+
+Exit status: 0 done, 1 a check or gate fell short, 2 the input was wrong or the machine could not hold the output.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from config.model import Config, RuntimeSection
+from config.resolve import ConfigError, resolve
+from config.sections import load_sections, sections_json, view_of
+
+CANNOT_WRITE = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EACCES: "permission denied",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOENT: "no such file or folder",
+    errno.ENOTDIR: "a parent is not a folder",
+    errno.EISDIR: "it is a folder",
+}
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn what the user can mend into one line on stderr and exit status 2; nothing computed is lost by it."""
+    try:
+        yield
+    except ConfigError as error:
+        fail(str(error))
+    except OSError as error:
+        reason = CANNOT_WRITE.get(error.errno or 0)
+        if reason is None:
+            raise
+        fail(f"{error.filename or 'output'}: {reason}; mend that and run again, finished work is kept")
+
+
+def fail(message: str) -> None:
+    """Print one line and leave with status 2."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def read_sections(
+    declared: Sequence[str],
+    *,
+    sections: str | None,
+    runtime: str | None,
+    config: Sequence[Path],
+    overrides: Sequence[str],
+) -> tuple[Any, RuntimeSection]:
+    """The declared sections and the runtime: from a rule's JSON strings, or from files and overrides.
+
+    Raises ConfigError when both ways are used at once.
+    """
+    if sections is None and runtime is None:
+        resolved = resolve(config, overrides)
+        return view_of(resolved, declared), resolved.runtime
+    if config or overrides:
+        raise ConfigError("give either --config/--set or --sections/--runtime, not both")
+    base: Config = resolve()
+    view = load_sections(sections or sections_json(base, declared), declared)
+    given = load_sections(runtime, ["runtime"]).runtime if runtime else base.runtime
+    return view, given

@@ -1,0 +1,76 @@
+"""The base checkpoint: a random model with a tokenizer trained on the corpus, or a pretrained folder copied in."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from config.model import RuntimeSection
+from config.resolve import ConfigError
+from trainer.chat import TAGS, TURN_END, ChatFormat
+from trainer.checkpoint import Manifest, verify, write_folder
+from trainer.corpus import DOCUMENTS, read_documents, texts
+from trainer.model import random_model, save_model, use_threads
+from trainer.run_folder import RunFolder
+from trainer.sampling import chat_format
+from trainer.tokenizer import END_OF_TEXT, SPECIAL, save_tokenizer, train_tokenizer
+
+_MARKERS = re.compile("|".join(re.escape(marker) for marker in (*SPECIAL, *TAGS)))
+
+
+def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
+    """Publish checkpoints/base. `view` holds model and rollout."""
+    use_threads(runtime)
+    folder = RunFolder.of(runtime)
+    corpus = verify(folder.corpus)
+    made = folder.checkpoint("base").with_name(".base.tmp")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    chat = chat_format(view.rollout)
+    if view.model.source == "pretrained":
+        _copy_pretrained(Path(view.model.path), made)
+        facts: dict[str, Any] = {}
+    else:
+        facts = _make_random(view, folder.corpus / DOCUMENTS, chat, made)
+    return write_folder(
+        folder.checkpoint("base"),
+        made,
+        {
+            "stage": "base",
+            "parent": None,
+            "data": corpus.digest,
+            "sections": {"model": view.model.model_dump(mode="json")},
+            "facts": facts | {"rl_steps": 0},
+        },
+        {"finished_unix_s": time.time()},
+    )
+
+
+def _make_random(view: Any, documents: Path, chat: ChatFormat, made: Path) -> dict[str, Any]:
+    pieces = (
+        piece
+        for document in read_documents(documents)
+        for text in texts(document, chat)
+        for piece in _MARKERS.split(text)
+        if piece
+    )
+    tokenizer = train_tokenizer(pieces, view.model.vocab_size)
+    end_id, pad_id = tokenizer.token_to_id(TURN_END), tokenizer.token_to_id(END_OF_TEXT)
+    model = random_model(view.model, view.model.vocab_size, end_id, pad_id)
+    save_model(model, made)
+    save_tokenizer(tokenizer, made, chat)
+    return {
+        "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "vocab_used": tokenizer.get_vocab_size(),
+    }
+
+
+def _copy_pretrained(source: Path, made: Path) -> None:
+    if not (source / "config.json").is_file():
+        raise ConfigError(f"model.path = {source}: holds no config.json; give a Hugging Face checkpoint folder")
+    for path in source.iterdir():
+        if path.is_file() and path.suffix in {".json", ".safetensors", ".jinja", ".txt", ".model"}:
+            shutil.copyfile(path, made / path.name)

@@ -1,0 +1,143 @@
+"""What one RL step tells: names, units and reductions in one place. No torch.
+
+All means are over raw rollouts before selection, graded or not, unless the name says otherwise. Shares are in
+[0, 1]. A quantity without a case in the step (no correct rollout, no call) is left out rather than set to 0.
+Seconds live in `StepClock`, so that the metrics of two equal runs are equal files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from sandbox.records import Status
+from trainer.types import CallKind, StopReason, Trajectory, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepClock:
+    """Where the wall seconds of a step went."""
+
+    step: int
+    stage: str
+    rollout_s: float
+    """Engines, tools and grading together."""
+    engine_s: float
+    tool_wait_s: float
+    """Everything waited for a tool."""
+    tool_cpu_s: float
+    grade_s: float
+    update_s: float
+    sync_s: float
+    save_s: float
+    step_s: float
+    sampled_tokens_per_s: float
+    trained_tokens_per_s: float
+
+    def to_json(self) -> dict[str, float | int | str]:
+        return asdict(self)
+
+
+def is_correct(trajectory: Trajectory) -> bool:
+    return trajectory.reward is not None and trajectory.reward > 0
+
+
+def calls_of(trajectory: Trajectory) -> list[Turn]:
+    """Turns whose call counts: the model's mistakes and what ran; not the unexecuted call of the last turn."""
+    return [
+        turn
+        for turn in trajectory.turns
+        if turn.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL)
+        or (turn.call is CallKind.EXECUTED and turn.result is not None)
+    ]
+
+
+def is_failed_call(turn: Turn) -> bool:
+    """A call that failed by the model's fault."""
+    return turn.result is None or turn.result.status is not Status.OK
+
+
+def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Behaviour of one batch of raw rollouts.
+
+    >>> turn = Turn(text="<answer>", start=1, end=3, call=CallKind.NONE)
+    >>> one = Trajectory(run="r", checkpoint="c", benchmark="rl1", problem="p", sample=0, ids=[1, 2, 3],
+    ...     mask=[False, True, True], logprob=[0.0, -1.0, -1.0], prompt_len=1, turns=[turn], reward=1.0,
+    ...     stop=StopReason.ANSWER)
+    >>> metrics = rollout_metrics([one])
+    >>> metrics["accuracy"], metrics["response_len_mean"], metrics["no_tool_frac"]
+    (1.0, 2.0, 1.0)
+    """
+    graded = [t for t in trajectories if t.reward is not None]
+    correct = [t for t in graded if is_correct(t)]
+    calls = [calls_of(t) for t in trajectories]
+    correct_calls = [calls_of(t) for t in correct]
+    first_calls = [c[0] for c in calls if c]
+    metrics: dict[str, float] = {
+        "num_rollouts": len(trajectories),
+        "num_graded": len(graded),
+        "num_aborted": sum(t.stop is StopReason.ABORTED for t in trajectories),
+        "num_sampled_tokens": sum(t.num_sampled for t in trajectories),
+        "num_tool_calls": sum(len(c) for c in calls),
+    }
+    metrics |= _mean("accuracy", [float(is_correct(t)) for t in graded])
+    metrics |= _mean("reward_mean", [t.reward for t in graded if t.reward is not None])
+    metrics |= _mean("response_len_mean", [t.response_len for t in trajectories])
+    metrics |= _mean("response_len_correct_mean", [t.response_len for t in correct])
+    metrics |= _mean("sampled_len_mean", [t.num_sampled for t in trajectories])
+    metrics |= _mean("truncated_frac", [t.stop is StopReason.LENGTH for t in trajectories])
+    metrics |= _mean("context_stop_frac", [t.stop is StopReason.CONTEXT for t in trajectories])
+    metrics |= _mean("max_turns_frac", [t.stop is StopReason.MAX_TURNS for t in trajectories])
+    metrics |= _mean("turns_mean", [len(t.turns) for t in trajectories])
+    metrics |= _mean("tool_calls_mean", [len(c) for c in calls])
+    metrics |= _mean("no_tool_frac", [not c for c in calls])
+    metrics |= _mean("tool_error_frac", [is_failed_call(turn) for c in calls for turn in c])
+    metrics |= _mean("tool_error_frac_correct", [is_failed_call(turn) for c in correct_calls for turn in c])
+    metrics |= _mean("first_call_success_frac", [not is_failed_call(turn) for turn in first_calls])
+    metrics |= _mean("repeated_call_frac", [_repeats(c) for c in calls if c])
+    metrics |= _mean("several_answers_frac_correct", [_num_answers(t) > 1 for t in correct])
+    metrics |= _mean("tokens_after_first_error_mean", list(_tokens_after_first_error(trajectories)))
+    metrics |= _mean(
+        "recovery_frac", [float(is_correct(t)) for t in graded if (c := calls_of(t)) and is_failed_call(c[0])]
+    )
+    return metrics
+
+
+def group_metrics(groups: Iterable[Sequence[Trajectory]]) -> dict[str, float]:
+    """Shares of groups that carry no gradient, among groups with at least one graded rollout."""
+    outcomes: Counter[str] = Counter()
+    for group in groups:
+        rewards = {is_correct(t) for t in group if t.reward is not None}
+        if rewards:
+            outcomes["mixed" if len(rewards) > 1 else "right" if True in rewards else "wrong"] += 1
+    total = outcomes.total()
+    if not total:
+        return {}
+    return {
+        "groups_all_right_frac": outcomes["right"] / total,
+        "groups_all_wrong_frac": outcomes["wrong"] / total,
+        "groups_mixed_frac": outcomes["mixed"] / total,
+    }
+
+
+def _mean(name: str, values: Sequence[float]) -> dict[str, float]:
+    return {name: sum(values) / len(values)} if values else {}
+
+
+def _repeats(calls: Sequence[Turn]) -> bool:
+    """Did the rollout run the same code twice."""
+    codes = [turn.code for turn in calls if turn.code is not None]
+    return len(set(codes)) < len(codes)
+
+
+def _num_answers(trajectory: Trajectory) -> int:
+    return sum(turn.text.count("<answer>") for turn in trajectory.turns)
+
+
+def _tokens_after_first_error(trajectories: Iterable[Trajectory]) -> Iterable[int]:
+    """Sampled tokens after the first failed call, for rollouts that have one."""
+    for trajectory in trajectories:
+        failed = [turn for turn in calls_of(trajectory) if is_failed_call(turn)]
+        if failed:
+            yield sum(trajectory.mask[failed[0].end :])

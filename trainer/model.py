@@ -1,0 +1,75 @@
+"""The policy as a `transformers` module: made from the configuration, read from a checkpoint, written to one.
+
+Weights are float32 masters whatever the compute type (public fault B20).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers.utils import logging as transformers_logging
+
+from config.model import ModelSection, RuntimeSection
+from config.resolve import ConfigError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+# Its bars write carriage returns into logs.
+transformers_logging.disable_progress_bar()
+
+
+def use_threads(runtime: RuntimeSection) -> None:
+    """Fix both thread counts of torch: they decide the order of additions, hence the bits. Call it first."""
+    torch.set_num_threads(runtime.threads)
+    if torch.get_num_interop_threads() != runtime.interop_threads:
+        torch.set_num_interop_threads(runtime.interop_threads)
+    torch.use_deterministic_algorithms(runtime.deterministic)
+
+
+def check_device(runtime: RuntimeSection) -> torch.device:
+    """The configured device; ConfigError when this machine has none such."""
+    if runtime.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu")
+    return torch.device(runtime.device)
+
+
+def random_model(section: ModelSection, vocab_size: int, end_id: int, pad_id: int) -> Qwen3ForCausalLM:
+    """A Qwen3 of the configured sizes, initialised from `section.seed`."""
+    config = Qwen3Config(
+        vocab_size=vocab_size,
+        hidden_size=section.hidden_size,
+        intermediate_size=section.ffn_size,
+        num_hidden_layers=section.layers,
+        num_attention_heads=section.heads,
+        num_key_value_heads=section.kv_heads,
+        head_dim=section.head_dim,
+        max_position_embeddings=section.max_positions,
+        rope_parameters={"rope_type": "default", "rope_theta": section.rope_theta},
+        tie_word_embeddings=section.tie_embeddings,
+        bos_token_id=None,
+        eos_token_id=end_id,
+        pad_token_id=pad_id,
+        attention_dropout=0.0,
+    )
+    torch.manual_seed(section.seed)
+    return Qwen3ForCausalLM(config)
+
+
+def load_model(folder: Path, device: torch.device) -> PreTrainedModel:
+    """Read a checkpoint folder in float32, without dropout (public fault B16)."""
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder}: is not a checkpoint transformers can load ({str(error).splitlines()[0]})") from None
+    return model.to(device).eval()
+
+
+def save_model(model: PreTrainedModel, folder: Path) -> None:
+    """Write config and safetensors as `transformers` and vLLM read them."""
+    model.save_pretrained(folder, safe_serialization=True)

@@ -1,0 +1,113 @@
+"""Problems of every split, written once: data/<split>.jsonl and a manifest with digests and duplicate counts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from config.model import DataSection, RuntimeSection
+from config.resolve import ConfigError
+from config.sections import digest
+from trainer.atomic import write_text
+from trainer.checkpoint import Manifest, verify, write_folder
+from trainer.problems.family import ProblemError
+from trainer.problems.splits import Splits, generate_splits
+from trainer.run_folder import RunFolder
+from trainer.types import Problem
+
+RING = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
+"""Test ring -> file stem; the other splits are called what they are."""
+
+
+def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
+    """Draw all splits and publish them. Raises ConfigError when a problem occurs twice or a ring is too small."""
+    if data.source != "procedural":
+        raise ConfigError(f"data.source = {data.source!r}: only procedural problems can be prepared without the hub")
+    splits = _generate(data)
+    duplicates = splits.count_duplicates()
+    print(f"duplicates over all splits: {duplicates.exact} exact, {duplicates.params} by parameters")
+    if duplicates.exact or duplicates.params:
+        raise ConfigError("data: a problem occurs in two splits; this is a fault of the generators, please report it")
+    folder = RunFolder.of(runtime).data
+    made = folder.with_name(".data.tmp")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    counts = {}
+    for field in fields(splits):
+        problems: tuple[Problem, ...] = getattr(splits, field.name)
+        stem = RING.get(field.name, field.name)
+        write_problems(problems, made / f"{stem}.jsonl")
+        counts[stem] = len(problems)
+    sections: dict[str, Any] = {"data": data.model_dump(mode="json")}
+    facts = {"num_problems": counts, "duplicates": {"exact": duplicates.exact, "params": duplicates.params}}
+    return write_folder(
+        folder,
+        made,
+        {"stage": "data", "parent": None, "data": None, "sections": sections, "facts": facts},
+        {"finished_unix_s": time.time()},
+    )
+
+
+def _generate(data: DataSection) -> Splits:
+    try:
+        return generate_splits(
+            seed=data.seed,
+            num_sft=data.num_sft,
+            num_train=data.num_train,
+            num_dev=data.num_dev,
+            num_test=data.num_test,
+            families=data.families,
+            min_ring=data.min_test,
+        )
+    except ProblemError as error:
+        raise ConfigError(f"data: {error}") from None
+
+
+def write_problems(problems: Iterable[Problem], path: Path) -> None:
+    write_text(path, "".join(json.dumps(p.to_json(), ensure_ascii=False, sort_keys=True) + "\n" for p in problems))
+
+
+def read_problems(path: Path) -> list[Problem]:
+    """Read problems, one JSON object a line. Raises ConfigError naming file, line and what is wrong."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); give a readable JSONL file of problems") from None
+    problems = [_read_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    seen: set[str] = set()
+    for problem in problems:
+        if problem.id in seen:
+            raise ConfigError(f"{path}: two problems are called {problem.id!r}; give each its own id")
+        seen.add(problem.id)
+    return problems
+
+
+def _read_line(path: Path, number: int, line: str) -> Problem:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{path}, line {number}: not JSON ({error}); mend or delete the line") from None
+    for key in ("id", "prompt", "answer"):
+        if not isinstance(record, dict) or not str(record.get(key) or "").strip():
+            raise ConfigError(f"{path}, line {number}: has no {key}; every problem needs id, prompt and answer")
+    try:
+        return Problem.from_json(record)
+    except TypeError as error:
+        raise ConfigError(f"{path}, line {number}: {error}; allowed keys are those of trainer.types.Problem") from None
+
+
+def load_split(runtime: RuntimeSection, stem: str) -> list[Problem]:
+    """One split of this run's data, its digest checked."""
+    folder = RunFolder.of(runtime).data
+    verify(folder)
+    return read_problems(folder / f"{stem}.jsonl")
+
+
+def pool_digest(problems: Iterable[Problem]) -> str:
+    """Digest over canonical (id, prompt, answer) rows, in order of id."""
+    return digest(sorted([p.id, p.prompt, p.answer] for p in problems))

@@ -1,0 +1,170 @@
+"""The job around an RL stage: resume, journal, save, export. The step itself is `trainer.rl`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from config.model import RuntimeSection
+from config.resolve import ConfigError
+from config.sections import digest
+from trainer.atomic import sha256_of
+from trainer.checkpoint import RUN, Manifest, verify, write_folder
+from trainer.grpo import OPTIMIZER, GrpoTrainer
+from trainer.interrupt import StopSignal
+from trainer.model import check_device, save_model, use_threads
+from trainer.progress import Progress
+from trainer.rl import RlStage, StepOutcome, note
+from trainer.run_folder import RunFolder
+from trainer.sampling import open_sampler, rl_settings
+from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write_shard
+from trainer.types import Problem
+from trainer.workdir import WorkDir
+from verifier.grade import GradePolicy
+
+FORMAT = 1
+"""Raise when a change makes old working folders unusable."""
+PARENTS = {"rl1": "sft", "rl2": "rl1", "rl3": "rl2"}
+
+
+def run_stage(stage: str, view: Any, runtime: RuntimeSection, pool: Sequence[Problem], pool_digest: str) -> Manifest:
+    """Train one stage from its parent's checkpoint; resumes where it was killed. Returns the new manifest."""
+    use_threads(runtime)
+    folder = RunFolder.of(runtime)
+    section = getattr(view.rl, stage)
+    parent_folder = folder.checkpoint(PARENTS[stage])
+    parent = verify(parent_folder)
+    if section.prompts_per_step > len(pool):
+        raise ConfigError(
+            f"rl.{stage}.prompts_per_step = {section.prompts_per_step}, but the pool holds {len(pool)} problems; "
+            "lower it or make the pool larger (data.num_train, rl.filter.problems)"
+        )
+    sections = {
+        "sandbox": view.sandbox.model_dump(mode="json"),
+        "rollout": view.rollout.model_dump(mode="json"),
+        "objective": view.objective.model_dump(mode="json"),
+        f"rl.{stage}": section.model_dump(mode="json"),
+    }
+    fingerprint = digest([FORMAT, stage, sections, parent.digest, pool_digest])
+    first_step = int(parent.facts.get("rl_steps", 0))
+    stop = StopSignal()
+    with WorkDir.open(folder.work(stage), fingerprint) as work:
+        trainer = GrpoTrainer(parent_folder, view.objective, check_device(runtime))
+        if not section.reset_optimizer and first_step:
+            trainer.load_optimizer(parent_folder / OPTIMIZER)
+        step = _restore(work, trainer, first_step)
+        settings = rl_settings(view, section, run=folder.name, stage=stage, runtime=runtime)
+        with open_sampler(parent_folder, view.rollout, view.sandbox, settings, runtime) as sampler:
+            sampler.take_weights(trainer, version=step)
+            rl = RlStage(
+                stage=stage,
+                section=section,
+                objective=view.objective,
+                pool=pool,
+                trainer=trainer,
+                sampler=sampler,
+                policy=GradePolicy(require="answer_box"),
+                seed=view.rollout.seed,
+                first_step=first_step,
+            )
+            _loop(rl, work, stop, step, keep=view.rollout.keep)
+        return _publish(rl, work, folder, parent, parent_folder, sections, pool_digest, view.rollout.keep)
+
+
+def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
+    """Load the newest whole state; returns the step it holds."""
+    newest = work.newest()
+    step = first_step
+    if newest is not None:
+        step, state = newest
+        trainer.load(state)
+    work.begin_attempt(step)
+    return step
+
+
+def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, step: int, keep: str) -> None:
+    last = rl.first_step + rl.section.steps
+    with Progress.show(rl.stage, rl.section.steps, step - rl.first_step) as progress:
+        while step < last:
+            step += 1
+            outcome = rl.step(step)
+            _journal(work, outcome, keep)
+            for line in outcome.alarms:
+                print(f"alarm, {rl.stage} step {step}: {line}", flush=True)
+            if (step - rl.first_step) % rl.section.save_every == 0 or step == last or stop.requested:
+                work.save(step, rl.trainer.save)
+            progress.advance(note=note(outcome.metrics))
+            if stop.requested and step < last:
+                stop.leave()
+
+
+def _journal(work: WorkDir, outcome: StepOutcome, keep: str) -> None:
+    step = outcome.metrics["step"]
+    write_shard(kept_for_disk(outcome.trajectories, keep), _shard(work, step))
+    work.append("metrics", outcome.metrics)
+    work.append("timing", outcome.clock.to_json())
+
+
+def _shard(work: WorkDir, step: int) -> Path:
+    return work.path / "trajectories" / f"{step:06d}.jsonl"
+
+
+def _publish(
+    rl: RlStage,
+    work: WorkDir,
+    folder: RunFolder,
+    parent: Manifest,
+    parent_folder: Path,
+    sections: dict[str, Any],
+    pool_digest: str,
+    keep: str,
+) -> Manifest:
+    """Export the checkpoint; metrics and trajectories first, the manifest last."""
+    steps = range(rl.first_step + 1, rl.first_step + rl.section.steps + 1)
+    trajectories = (t for step in steps for t in read_shard(_shard(work, step)))
+    num_trajectories = write_parquet(trajectories, folder.trajectories(rl.stage))
+    copy_journal(work, "metrics", folder.metrics(rl.stage))
+    copy_journal(work, "timing", folder.timing(rl.stage))
+    made = work.path / "export"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    copy_tokenizer(parent, parent_folder, made)
+    save_model(rl.trainer.model, made)
+    rl.trainer.save(made)
+    (made / "weights.safetensors").unlink()
+    return write_folder(
+        folder.checkpoint(rl.stage),
+        made,
+        {
+            "stage": rl.stage,
+            "parent": parent.digest,
+            "data": pool_digest,
+            "sections": sections,
+            "steps": rl.section.steps,
+            "facts": {
+                "rl_steps": steps[-1],
+                "num_trajectories": num_trajectories,
+                "keep": keep,
+                "metrics_sha256": sha256_of(folder.metrics(rl.stage)),
+            },
+        },
+        {"num_attempts": work.num_attempts(), "finished_unix_s": time.time()},
+    )
+
+
+def copy_journal(work: WorkDir, journal: str, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(work.path / f"{journal}.jsonl", to)
+
+
+NOT_TOKENIZER = {"model.safetensors", "config.json", "generation_config.json", OPTIMIZER, RUN}
+
+
+def copy_tokenizer(parent: Manifest, parent_folder: Path, made: Path) -> None:
+    """The tokenizer and template of a run never change; every checkpoint carries them."""
+    for name in parent.files:
+        if name not in NOT_TOKENIZER:
+            shutil.copyfile(parent_folder / name, made / name)

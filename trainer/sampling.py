@@ -1,0 +1,142 @@
+"""Engine, scheduler, sandbox and tokenizer put together for one checkpoint: tasks in, trajectories out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
+from sandbox.client import Sandbox
+from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
+from trainer.chat import ChatFormat
+from trainer.engine_local import LocalEngine
+from trainer.grpo import GrpoTrainer
+from trainer.rollout import RolloutClock, RolloutLoop, RolloutSettings, Task, Tool
+from trainer.scheduler.kv_budget import KvBudgetPolicy
+from trainer.tokenizer import FolderCodec
+from trainer.types import Trajectory
+
+
+class ToolOff:
+    """Stands in for the sandbox in the control without tool: every call gets the same refusal."""
+
+    def submit(self, call: ToolCall) -> Future[ToolResult]:
+        future: Future[ToolResult] = Future()
+        error = ToolError(type="Unavailable", message="the tool is not available", traceback="")
+        future.set_result(ToolResult(id=call.id, status=Status.ERROR, error=error))
+        return future
+
+    def close_session(self, name: str) -> None:
+        """Nothing to close."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sampler:
+    """Samples batches of tasks under one checkpoint's weights, which may change between batches."""
+
+    engine: LocalEngine
+    tool: Tool
+    chat: ChatFormat
+    codec: FolderCodec
+    settings: RolloutSettings
+    rollout: RolloutSection
+    engine_s: float = 0.0
+    """Of the last batch."""
+    wait_s: float = 0.0
+
+    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
+        loop = RolloutLoop(
+            engines=[self.engine],
+            policy=KvBudgetPolicy(
+                capacities=[self.rollout.kv_tokens], reserve=self.rollout.reserve
+            ),
+            tool=self.tool,
+            chat=self.chat,
+            codec=self.codec,
+            settings=replace(self.settings, policy_version=policy_version),
+        )
+        yield from loop.run(tasks)
+        self.engine_s, self.wait_s = loop.engine_s, loop.wait_s
+
+    def take_weights(self, trainer: GrpoTrainer, version: int) -> None:
+        """Weights of a trainer in this process; every cached context goes with the old ones (public fault B43)."""
+        self.engine.load_state_dict(trainer.export_weights(), trainer.model.config, version)
+        self.engine.reset_prefix_cache()
+
+
+@contextmanager
+def open_sampler(
+    checkpoint: Path,
+    rollout: RolloutSection,
+    sandbox: SandboxSection,
+    settings: RolloutSettings,
+    runtime: RuntimeSection,
+    control: Control = Control.NONE,
+) -> Iterator[Sampler]:
+    """A sampler with a sandbox of its own; the caller loads weights."""
+    engine = LocalEngine(
+        engine=0,
+        capacity_tokens=rollout.kv_tokens,
+        max_len=settings.max_prompt + settings.max_response,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        device=runtime.device,
+    )
+    with open_tool(sandbox, runtime, control) as tool:
+        yield Sampler(
+            engine=engine,
+            tool=tool,
+            chat=chat_format(rollout),
+            codec=FolderCodec.load(checkpoint),
+            settings=settings,
+            rollout=rollout,
+        )
+
+
+@contextmanager
+def open_tool(sandbox: SandboxSection, runtime: RuntimeSection, control: Control = Control.NONE) -> Iterator[Any]:
+    if control is Control.TOOL_OFF:
+        yield ToolOff()
+        return
+    with Sandbox(workers=runtime.sandbox_workers, preload=tuple(sandbox.preload)) as client:
+        yield client
+
+
+def chat_format(rollout: RolloutSection) -> ChatFormat:
+    return ChatFormat(
+        system=rollout.system,
+        tool_name=rollout.tool.name,
+        session=rollout.tool.state == "session",
+        response_chars=rollout.tool.response_chars,
+    )
+
+
+def limits_of(sandbox: SandboxSection) -> Limits:
+    return Limits(
+        wall_s=sandbox.wall_s,
+        cpu_s=sandbox.cpu_s,
+        memory_bytes=sandbox.memory_mib * 2**20,
+        output_bytes=sandbox.output_bytes,
+    )
+
+
+def rl_settings(view: Any, section: StageSection, *, run: str, stage: str, runtime: RuntimeSection) -> RolloutSettings:
+    """Settings of training rollouts; `view` holds rollout and sandbox."""
+    return RolloutSettings(
+        run=run,
+        checkpoint=stage,
+        benchmark=stage,
+        max_prompt=view.rollout.max_prompt,
+        max_response=section.max_response,
+        max_turns=section.max_turns,
+        temperature=view.rollout.temperature,
+        top_p=view.rollout.top_p,
+        seed=view.rollout.seed,
+        policy_version=0,
+        limits=limits_of(view.sandbox),
+        rejoin_iterations=view.rollout.rejoin_iterations if runtime.deterministic else None,
+    )

@@ -1,0 +1,183 @@
+"""Non-reasoning SFT (paper section 4.1): teach format and tool use, not long reasoning.
+
+Loss on assistant tokens only, summed and divided by one constant (tokens of an average batch): a per-batch mean
+would weigh short documents more. Resumes where it was killed; the order of documents is a function of the seed.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from config.model import RuntimeSection, SftSection
+from config.resolve import ConfigError
+from config.sections import digest
+from trainer.atomic import sha256_of
+from trainer.checkpoint import Manifest, verify, write_folder
+from trainer.corpus import DOCUMENTS, read_documents, row_of_document
+from trainer.forward import score_batch
+from trainer.grpo import OPTIMIZER, WEIGHTS
+from trainer.interrupt import StopSignal
+from trainer.model import check_device, load_model, save_model, use_threads
+from trainer.optimizer import adamw, load_optimizers, lr_factor, muon_and_adamw, save_optimizers, set_lr
+from trainer.pack import pad, padded_schedule
+from trainer.progress import Progress
+from trainer.rl_job import copy_journal, copy_tokenizer
+from trainer.run_folder import RunFolder
+from trainer.sampling import chat_format
+from trainer.seeds import derive_seed
+from trainer.tokenizer import FolderCodec
+from trainer.types import Row
+from trainer.workdir import WorkDir
+
+FORMAT = 1
+MICRO_BATCH_TOKENS = 4096
+"""Padded tokens of one forward pass; changes rounding only."""
+
+
+class Sft:
+    """Model, optimizers and rows; `update` does one update."""
+
+    def __init__(self, section: SftSection, model: PreTrainedModel, rows: Sequence[Row]) -> None:
+        self.section, self.model, self.rows = section, model, rows
+        make = muon_and_adamw if section.optimizer == "muon" else _adamw
+        self.optimizers = make(model, lr=section.lr, betas=section.betas, weight_decay=section.weight_decay)
+        self.num_updates = max(1, round(section.epochs * len(rows) / section.batch_size))
+        self.tokens_per_batch = section.batch_size * sum(sum(row.mask) for row in rows) / len(rows)
+
+    def update(self, number: int) -> dict[str, float]:
+        """Update `number` (from 1): forward, backward, clip, step."""
+        batch = batch_of_update(self.rows, number, self.section.batch_size, self.section.seed)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss, tokens = 0.0, 0
+        for indices in padded_schedule([len(row.ids) for row in batch], MICRO_BATCH_TOKENS, 0.15).micro_batches:
+            scores = score_batch(self.model, pad(batch, indices), temperature=1.0)
+            part = -scores.logprob_S.sum() / self.tokens_per_batch
+            part.backward()
+            loss, tokens = loss + part.item(), tokens + scores.logprob_S.numel()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.section.grad_clip).item()
+        if not math.isfinite(norm):
+            raise ConfigError(f"sft update {number}: the gradient norm is {norm}; lower sft.lr")
+        warmup = round(self.section.warmup_frac * self.num_updates)
+        lr = self.section.lr * lr_factor(number, self.num_updates, warmup, self.section.schedule)
+        set_lr(self.optimizers, lr)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return {
+            "loss": loss * self.tokens_per_batch / max(tokens, 1),
+            "grad_norm": norm,
+            "lr": lr,
+            "num_trained_tokens": tokens,
+        }
+
+    def save(self, folder: Path) -> None:
+        save_file({n: p.detach().contiguous() for n, p in self.model.named_parameters()}, folder / WEIGHTS)
+        save_optimizers(self.optimizers, folder / OPTIMIZER)
+
+    def load(self, folder: Path) -> None:
+        tensors = load_file(folder / WEIGHTS)
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(tensors[name])
+        load_optimizers(self.optimizers, folder / OPTIMIZER)
+
+
+def _adamw(model: PreTrainedModel, *, lr: float, betas: list[float], weight_decay: float) -> list:
+    return [adamw(model, lr=lr, betas=betas, weight_decay=weight_decay)]
+
+
+def batch_of_update(rows: Sequence[Row], number: int, batch_size: int, seed: int) -> list[Row]:
+    """Rows of one update: the next of an endless chain of permutations, one per epoch."""
+    first = (number - 1) * batch_size
+    epochs = range(first // len(rows), (first + batch_size - 1) // len(rows) + 1)
+    order: list[int] = []
+    for epoch in epochs:
+        permutation = list(range(len(rows)))
+        random.Random(derive_seed(seed, "sft", epoch)).shuffle(permutation)
+        order += permutation
+    start = first - epochs.start * len(rows)
+    return [rows[i] for i in order[start : start + batch_size]]
+
+
+def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
+    """Train checkpoints/sft from checkpoints/base. `view` holds rollout and sft."""
+    use_threads(runtime)
+    folder = RunFolder.of(runtime)
+    parent_folder = folder.checkpoint("base")
+    parent, corpus = verify(parent_folder), verify(folder.corpus)
+    chat, codec = chat_format(view.rollout), FolderCodec.load(parent_folder)
+    rows = [row_of_document(d, chat, codec) for d in read_documents(folder.corpus / DOCUMENTS)]
+    sections = {"sft": view.sft.model_dump(mode="json")}
+    stop = StopSignal()
+    with WorkDir.open(folder.work("sft"), digest([FORMAT, sections, parent.digest, corpus.digest])) as work:
+        sft = Sft(view.sft, load_model(parent_folder, check_device(runtime)), rows)
+        _loop(sft, work, stop)
+        return _publish(sft, work, folder, parent, parent_folder, corpus, sections)
+
+
+def _loop(sft: Sft, work: WorkDir, stop: StopSignal) -> None:
+    number = 0
+    newest = work.newest()
+    if newest is not None:
+        number, state = newest
+        sft.load(state)
+    work.begin_attempt(number)
+    with Progress.show("sft", sft.num_updates, number) as progress:
+        while number < sft.num_updates:
+            number += 1
+            began = time.monotonic()
+            metrics = sft.update(number)
+            work.append("metrics", metrics | {"step": number, "stage": "sft"})
+            work.append("timing", {"step": number, "stage": "sft", "step_s": time.monotonic() - began})
+            if number % sft.section.save_every == 0 or number == sft.num_updates or stop.requested:
+                work.save(number, sft.save)
+            progress.advance(note=f"loss {metrics['loss']:.3f}")
+            if stop.requested and number < sft.num_updates:
+                stop.leave()
+
+
+def _publish(
+    sft: Sft,
+    work: WorkDir,
+    folder: RunFolder,
+    parent: Manifest,
+    parent_folder: Path,
+    corpus: Manifest,
+    sections: dict[str, Any],
+) -> Manifest:
+    copy_journal(work, "metrics", folder.metrics("sft"))
+    copy_journal(work, "timing", folder.timing("sft"))
+    made = work.path / "export"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    copy_tokenizer(parent, parent_folder, made)
+    save_model(sft.model, made)
+    lengths = [len(row.ids) for row in sft.rows]
+    return write_folder(
+        folder.checkpoint("sft"),
+        made,
+        {
+            "stage": "sft",
+            "parent": parent.digest,
+            "data": corpus.digest,
+            "sections": sections,
+            "steps": sft.num_updates,
+            "facts": {
+                "rl_steps": 0,
+                "document_tokens_mean": sum(lengths) / len(lengths),
+                "document_tokens_max": max(lengths),
+                "metrics_sha256": sha256_of(folder.metrics("sft")),
+            },
+        },
+        {"num_attempts": work.num_attempts(), "finished_unix_s": time.time()},
+    )

@@ -4,8 +4,8 @@ One normalisation, over the rollouts of one problem that were kept, and nothing 
 afterwards (public fault B3). Rollouts without a reward, rejected groups and unselected rollouts are left out
 by the caller (`trainer.roc`) before this point, so they move neither mean nor std (B17, B38).
 
-Invariants the tests assert: a group sums to 0; a group without spread is exactly 0; the result does not depend
-on the order of rows or groups.
+Invariants the tests assert: a group sums to 0; a group without spread is exactly 0; the result does not
+depend on the order of rows or groups.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Source: paper section 2.2.3 (Eq. 4 and 5) and the released down-sampler. The rul
 - release: what the released code does (`trainer.roc_release`): proportional rounding, the p positives of
   least penalty, the first z negatives. Deterministic.
 
-What the paper leaves open is decided in docs/decisions.md. RoC never changes a reward. Rollouts without a reward
+What the paper leaves open is decided in docs/decisions.md. RoC never changes a reward. Rollouts without a
+reward
 (our failures) are out before anything is counted, so they move neither quota nor baseline (B17, B38).
 
 Invariants the tests assert: every candidate gets exactly one reason (conservation, B35); exactly G are kept
@@ -40,9 +41,10 @@ NO_CALL_P_ERR = 0.5
 def p_err(trajectory: Trajectory) -> float:
     """Share of tool calls that failed by the model's fault (paper Eq. 4); 0.5 without a tool call.
 
-    Counted by what really happened, not by searching text: a parse error, an unknown tool, or a status that is
-    the code's doing other than ok. Not counted at all, neither as call nor as error: a call that ended by our
-    failure (`Status.is_ours`), the call of the last allowed turn (it is not run), and further calls of one turn.
+    Counted by what really happened, not by searching text: a parse error, an unknown tool, or a status that
+    is the code's doing other than ok. Not counted at all, neither as call nor as error: a call that ended
+    by our failure (`Status.is_ours`), the call of the last allowed turn (it is not run), and further calls
+    of one turn.
 
     Args:
         trajectory: only `turns` is read.
@@ -79,9 +81,9 @@ def _is_fault(turn: Turn) -> bool | None:
 def p_format(turns: Sequence[Turn]) -> float:
     """Penalty for a missing or repeated answer (paper Eq. 5), on sampled text only.
 
-    1 without an answer tag, else min(1, (answer tags - 1) / turns). Tags are counted as `<answer>` openings in
-    what the policy wrote, so a tool response that prints the tag changes nothing. Turns are counted in full; the
-    release counts one too few (`trainer.roc_release.p_format_text`).
+    1 without an answer tag, else min(1, (answer tags - 1) / turns). Tags are counted as `<answer>` openings
+    in what the policy wrote, so a tool response that prints the tag changes nothing. Turns are counted in
+    full; the release counts one too few (`trainer.roc_release.p_format_text`).
 
     Args:
         turns: all assistant turns of a rollout.
@@ -169,12 +171,15 @@ class SelectionRule:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise ValueError(f"roc epsilon is {self.epsilon}: give a finite number above 0")
         if self.min_negative < 0 or self.min_positive < 0:
-            raise ValueError(f"roc minima are {self.min_negative} and {self.min_positive}: give counts of 0 or more")
+            raise ValueError(
+                f"roc minima are {self.min_negative} and {self.min_positive}: give counts of 0 or more"
+            )
 
     def penalty(self, candidate: Candidate) -> float:
         """p_total: the sum of the penalties in use, in [0, 2].
 
-        >>> SelectionRule(use_p_format=False).penalty(Candidate(index=0, reward=1.0, p_err=0.25, p_format=1.0))
+        >>> late = Candidate(index=0, reward=1.0, p_err=0.25, p_format=1.0)
+        >>> SelectionRule(use_p_format=False).penalty(late)
         0.25
         """
         err = candidate.p_err if self.use_p_err else 0.0
@@ -215,9 +220,9 @@ def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random)
         group: all rollouts of one problem, in any order.
         G: rollouts to train, at least 2.
         rule: see the module docstring.
-        rng: this group's own stream, e.g. `Random(f"{seed}:{step}:{problem}")`. Paper and random use one uniform
-            number per valid rollout in order of index (after one for a tie of remainders), so that arms with
-            equal seeds share their luck.
+        rng: this group's own stream, e.g. `Random(f"{seed}:{step}:{problem}")`. Paper and random use one
+            uniform number per valid rollout in order of index (after one for a tie of remainders), so that
+            arms with equal seeds share their luck.
 
     Returns:
         A reason for each candidate and the kept indices.
@@ -266,9 +271,9 @@ def reject_equal(group: Sequence[Candidate]) -> Selection | None:
 def quotas(num_positive: int, num_negative: int, G: int, rng: Random) -> tuple[int, int]:
     """How many positives and negatives to keep when more than G rollouts are valid.
 
-    Share of a class = G * n_class / n_valid; the remainder goes to the larger fraction, an exact tie is decided
-    by the stream; a class that exists keeps at least one (docs/decisions.md). The paper's floor(n / 2) of each
-    class is this rule for even counts and N = 2G, and one short of G for odd ones.
+    Share of a class = G * n_class / n_valid; the remainder goes to the larger fraction, an exact tie is
+    decided by the stream; a class that exists keeps at least one (docs/decisions.md). The paper's floor(n /
+    2) of each class is this rule for even counts and N = 2G, and one short of G for odd ones.
 
     Args:
         num_positive: valid rollouts of reward > 0.
@@ -325,7 +330,9 @@ def pressure(group: Sequence[Candidate], selection: Selection, rule: SelectionRu
 
 def _check(group: Sequence[Candidate], G: int) -> None:
     if G < 2:
-        raise ValueError(f"G is {G}: a group of fewer than 2 has no baseline; train at least 2 rollouts per problem")
+        raise ValueError(
+            f"G is {G}: a group of fewer than 2 has no baseline; train at least 2 rollouts per problem"
+        )
     indices = [c.index for c in group]
     if len(set(indices)) != len(indices):
         raise ValueError(f"two candidates of one group share an index: {sorted(indices)}")
@@ -380,8 +387,8 @@ def _draw(
 ) -> list[Candidate]:
     """Weighted draw without replacement: the `num` smallest of Exp(1) / weight.
 
-    The minimum of exponential clocks falls on each with probability weight / sum, and the rest start afresh, so
-    this equals drawing one after the other among those left (Efraimidis and Spirakis, 2006).
+    The minimum of exponential clocks falls on each with probability weight / sum, and the rest start
+    afresh, so this equals drawing one after the other among those left (Efraimidis and Spirakis, 2006).
     """
     clocks = [-math.log1p(-uniform) / weight for uniform, weight in zip(uniforms, weights, strict=True)]
     order = sorted(range(len(candidates)), key=lambda i: (clocks[i], candidates[i].index))
@@ -391,7 +398,7 @@ def _draw(
 def _select_release(
     group: Sequence[Candidate], valid: list[Candidate], G: int, rule: SelectionRule
 ) -> Selection:
-    """Sorts by penalty (stable, so ties by index), takes the first of each class; see `trainer.roc_release`."""
+    """The least penalties (stable, so ties by index) and the first negatives; see `trainer.roc_release`."""
     if len(valid) < G:
         return _selection(group, set(), dropped=Reason.GROUP_TOO_SMALL)
     if len(valid) == G:

@@ -1,4 +1,4 @@
-"""What the public release of rStar2-Agent does where it differs from the paper: quotas and penalties by text search.
+"""What the public release does where it differs from the paper: quotas, and penalties by text search.
 
 These rules exist so that the two can be run side by side; `trainer.roc` selects with them when the rule is
 `release`. They are pure functions of counts and of the decoded response (special tokens kept). Behaviour as
@@ -19,9 +19,10 @@ def release_counts(
 ) -> tuple[int, int]:
     """How many positives and negatives the released code keeps of a group larger than G.
 
-    Both shares are rounded half to even, then raised to the minima, negatives first. Because both are rounded, they
-    need not add up to G; the release asserts that they do and would stop. So does this function. (The release
-    also keeps a whole group when both shares lie below their minima; with minima that fit into G this cannot be.)
+    Both shares are rounded half to even, then raised to the minima, negatives first. Because both are
+    rounded, they need not add up to G; the release asserts that they do and would stop. So does this
+    function. (The release also keeps a whole group when both shares lie below their minima; with minima
+    that fit into G this cannot be.)
 
     Args:
         num_positive: rollouts of reward > 0.
@@ -38,7 +39,7 @@ def release_counts(
 
     >>> release_counts(31, 1, 16), release_counts(16, 16, 16), release_counts(5, 27, 16)
     ((15, 1), (8, 8), (2, 14))
-    >>> release_counts(8, 8, 15)
+    >>> release_counts(8, 8, 15)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     ValueError: the release rule keeps 8 + 8 of 8 right and 8 wrong rollouts, not G = 15: ...
@@ -60,8 +61,9 @@ def release_counts(
         negative = G - positive
     if min(positive, num_positive) + min(negative, num_negative) != G:
         raise ValueError(
-            f"the release rule keeps {positive} + {negative} of {num_positive} right and {num_negative} wrong "
-            f"rollouts, not G = {G}: its own assertion fails here; take another G or roc.selection = paper"
+            f"the release rule keeps {positive} + {negative} of {num_positive} right and {num_negative} "
+            f"wrong rollouts, not G = {G}: its own assertion fails here; take another G or "
+            "roc.selection = paper"
         )
     return positive, negative
 
@@ -85,10 +87,10 @@ def refused_splits(num_rollouts: int, G: int, min_positive: int = 2, min_negativ
 
 
 def p_err_text(response: str) -> float:
-    """Error share as the release searches it: tool responses that contain 'error' in any case; 0.5 without any.
+    """Share of tool responses that contain 'error' in any case, as the release searches; 0.5 without any.
 
-    Known consequences, kept on purpose: a timeout and most parse failures count as clean, a program that prints
-    'error = 1e-9' counts as failed.
+    Known consequences, kept on purpose: a timeout and most parse failures count as clean, a program that
+    prints 'error = 1e-9' counts as failed.
 
     Args:
         response: everything after the prompt, decoded with special tokens.
@@ -105,18 +107,18 @@ def p_err_text(response: str) -> float:
 
 
 def p_format_text(response: str) -> float:
-    """Format penalty as the release counts it.
+    r"""Format penalty as the release counts it.
 
-    1 unless opening tags, closing tags and pairs agree and exist; else min(1, (pairs - 1) / turns), where turns are
-    assistant headers in the response. The first header stands in the prompt, so turns are one too few, and a
-    perfect answer in a single turn gets 1.
+    1 unless opening tags, closing tags and pairs agree and exist; else min(1, (pairs - 1) / turns), where
+    turns are assistant headers in the response. The first header stands in the prompt, so turns are one too
+    few, and a perfect answer in a single turn gets 1.
 
     Args:
         response: everything after the prompt, decoded with special tokens.
 
     >>> p_format_text("<answer>1</answer><|im_end|>")
     1.0
-    >>> two_turns = "call<|im_end|>user...<|im_start|>assistant\\n<answer>1</answer><|im_end|>"
+    >>> two_turns = "call<|im_end|>user...<|im_start|>assistant\n<answer>1</answer><|im_end|>"
     >>> p_format_text(two_turns), p_format_text(two_turns.replace("1", "1</answer><answer>1"))
     (0.0, 1.0)
     """

@@ -1,0 +1,206 @@
+"""Log-probs and entropy of target tokens from hidden states, without a [T, V] tensor.
+
+The language-model head is applied to a few hundred tokens at a time; what is kept for the backward pass is
+one number per token, and the logits are computed again there (public fault B19). Where the whole [S, V] matrix
+is small (`KEEP_LOGITS` entries), it is kept instead, which saves that work. Gradients are written out; they
+equal those of autograd.
+
+Temperature divides the logits, not the log-probs, and is the same in behaviour, old and current log-probs
+(B13). All reductions are in float32 or wider, whatever the type of the hidden states.
+
+Suffixes: S target tokens (sampled), H hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+KEEP_LOGITS = 2**24
+"""Logits up to this many (64 MiB in float32) are kept between forward and backward."""
+CHUNK_LOGITS = 2**24
+"""Logits computed at a time when they are not kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenScores:
+    """What the policy says about each target token."""
+
+    logprob_S: Tensor
+    """log softmax(logits / T) at the target, nats."""
+    entropy_S: Tensor
+    """Entropy of softmax(logits / T), nats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenTable:
+    """`TokenScores` plus the rank, for analysis; without gradient."""
+
+    logprob_S: Tensor
+    entropy_S: Tensor
+    rank_S: Tensor
+    """Tokens with a larger logit than the target's: 0 means the target was the likeliest."""
+
+
+def token_scores(
+    hidden_SH: Tensor,
+    head_VH: Tensor,
+    target_S: Tensor,
+    temperature: float = 1.0,
+    *,
+    entropy_grad: bool = False,
+    keep_logits: int = KEEP_LOGITS,
+    chunk_logits: int = CHUNK_LOGITS,
+) -> TokenScores:
+    """Log-prob and entropy of each target under the head applied to its hidden state.
+
+    Args:
+        hidden_SH: hidden state at the cell *before* each target (`MicroBatch.source_S`).
+        head_VH: weight of the language-model head (no bias).
+        target_S: target token ids.
+        temperature: T > 0; logits are divided by it.
+        entropy_grad: let gradients flow through the entropy too (entropy bonus); else it is detached.
+        keep_logits: most logits to keep for the backward pass; above it they are computed in chunks, twice.
+        chunk_logits: most logits of one chunk (at least one token is taken).
+
+    Returns:
+        Both in float32, or float64 for float64 hidden states.
+
+    Raises:
+        ValueError: shapes do not fit or the temperature is not positive.
+
+    One token, logits (0, ln 3): p = (1/4, 3/4). At T = 0.5 logits double: p = (1/10, 9/10).
+
+    >>> head = torch.tensor([[0.0], [3.0]]).log1p().mul(torch.tensor([[0.0], [0.7924812]]))
+    >>> one, target = torch.ones(1, 1), torch.tensor([1])
+    >>> round(token_scores(one, head, target).logprob_S.exp().item(), 4)
+    0.75
+    >>> round(token_scores(one, head, target, temperature=0.5).logprob_S.exp().item(), 4)
+    0.9
+    """
+    _check(hidden_SH, head_VH, target_S, temperature)
+    num_logits = hidden_SH.shape[0] * head_VH.shape[0]
+    keep = num_logits <= keep_logits
+    chunk = max(hidden_SH.shape[0], 1) if keep else max(chunk_logits // head_VH.shape[0], 1)
+    logprob_S, entropy_S = _TokenScores.apply(  # pyright: ignore[reportGeneralTypeIssues]
+        hidden_SH, head_VH, target_S, temperature, chunk, keep
+    )
+    return TokenScores(logprob_S=logprob_S, entropy_S=entropy_S if entropy_grad else entropy_S.detach())
+
+
+@torch.no_grad()
+def token_table(
+    hidden_SH: Tensor,
+    head_VH: Tensor,
+    target_S: Tensor,
+    temperature: float = 1.0,
+    *,
+    chunk_logits: int = CHUNK_LOGITS,
+) -> TokenTable:
+    """Log-prob, entropy and rank of each target, without gradient; arguments as `token_scores`.
+
+    >>> table = token_table(torch.ones(1, 1), torch.tensor([[1.0], [3.0], [2.0]]), torch.tensor([2]))
+    >>> table.rank_S.tolist()
+    [1]
+    """
+    _check(hidden_SH, head_VH, target_S, temperature)
+    chunk = max(chunk_logits // head_VH.shape[0], 1)
+    logprobs, entropies, ranks = [], [], []
+    for start in range(0, max(hidden_SH.shape[0], 1), chunk):
+        logits = _logits(hidden_SH[start : start + chunk], head_VH, temperature)
+        target = target_S[start : start + chunk, None]
+        logprob, entropy, _ = _reduce(logits, target)
+        logprobs.append(logprob)
+        entropies.append(entropy)
+        ranks.append((logits > logits.gather(1, target)).sum(1))
+    return TokenTable(logprob_S=torch.cat(logprobs), entropy_S=torch.cat(entropies), rank_S=torch.cat(ranks))
+
+
+def _check(hidden_SH: Tensor, head_VH: Tensor, target_S: Tensor, temperature: float) -> None:
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}: log-probs need a number above 0")
+    if hidden_SH.ndim != 2 or head_VH.ndim != 2 or hidden_SH.shape[1] != head_VH.shape[1]:
+        raise ValueError(
+            f"hidden states {tuple(hidden_SH.shape)} and head {tuple(head_VH.shape)} do not fit: "
+            "give [S, H] and [V, H]"
+        )
+    if target_S.shape != hidden_SH.shape[:1]:
+        raise ValueError(f"{hidden_SH.shape[0]} hidden states but targets of shape {tuple(target_S.shape)}")
+
+
+def _logits(hidden_SH: Tensor, head_VH: Tensor, temperature: float) -> Tensor:
+    """Logits / T in float32 or wider; half-precision products accumulate and come out in float32."""
+    if hidden_SH.dtype in (torch.bfloat16, torch.float16):
+        if hidden_SH.is_cuda:
+            logits = torch.mm(hidden_SH, head_VH.to(hidden_SH.dtype).T, out_dtype=torch.float32)
+        else:
+            logits = hidden_SH.float() @ head_VH.float().T
+    else:
+        logits = hidden_SH @ head_VH.to(hidden_SH.dtype).T
+    return logits if temperature == 1.0 else logits.div_(temperature)
+
+
+def _reduce(logits_SV: Tensor, target_S1: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-prob of the target, entropy, and log of the sum of exponentials."""
+    lse_S = torch.logsumexp(logits_SV, dim=1)
+    logprob_S = logits_SV.gather(1, target_S1).squeeze(1) - lse_S
+    mean_logit_S = (
+        torch.softmax(logits_SV, dim=1).mul_(logits_SV.clamp(min=torch.finfo(logits_SV.dtype).min)).sum(1)
+    )
+    return logprob_S, lse_S - mean_logit_S, lse_S
+
+
+class _TokenScores(torch.autograd.Function):
+    """d logprob / d logits = onehot - p;  d entropy / d logits = -p (log p + entropy); both over T."""
+
+    @staticmethod
+    def forward(ctx, hidden_SH, head_VH, target_S, temperature, chunk, keep):
+        logprobs, entropies, lses, kept = [], [], [], None
+        for start in range(0, max(hidden_SH.shape[0], 1), chunk):
+            logits = _logits(hidden_SH[start : start + chunk], head_VH, temperature)
+            logprob, entropy, lse = _reduce(logits, target_S[start : start + chunk, None])
+            logprobs.append(logprob)
+            entropies.append(entropy)
+            lses.append(lse)
+            kept = logits if keep else None
+        logprob_S, entropy_S, lse_S = torch.cat(logprobs), torch.cat(entropies), torch.cat(lses)
+        ctx.save_for_backward(hidden_SH, head_VH, target_S, lse_S, entropy_S, kept)
+        ctx.temperature, ctx.chunk = temperature, chunk
+        ctx.set_materialize_grads(False)
+        return logprob_S, entropy_S
+
+    @staticmethod
+    def backward(ctx, grad_logprob_S, grad_entropy_S):
+        hidden_SH, head_VH, target_S, lse_S, entropy_S, kept = ctx.saved_tensors
+        grad_hidden_SH = torch.empty_like(hidden_SH) if ctx.needs_input_grad[0] else None
+        wide = lse_S.dtype
+        grad_head_VH = torch.zeros_like(head_VH, dtype=wide) if ctx.needs_input_grad[1] else None
+        for start in range(0, hidden_SH.shape[0], ctx.chunk):
+            span = slice(start, start + ctx.chunk)
+            logits = _logits(hidden_SH[span], head_VH, ctx.temperature) if kept is None else kept.clone()
+            logp = logits.sub_(lse_S[span, None])
+            grad = (
+                torch.zeros_like(logp)
+                if grad_logprob_S is None
+                else logp.exp().mul_(-grad_logprob_S[span, None])
+            )
+            if grad_entropy_S is not None:
+                p = logp.exp()
+                grad.sub_(p * (logp + entropy_S[span, None]) * grad_entropy_S[span, None])
+            if grad_logprob_S is not None:
+                grad.scatter_add_(1, target_S[span, None], grad_logprob_S[span, None])
+            grad = grad.div_(ctx.temperature).to(hidden_SH.dtype)
+            if grad_hidden_SH is not None:
+                grad_hidden_SH[span] = grad @ head_VH.to(grad.dtype)
+            if grad_head_VH is not None:
+                grad_head_VH += (grad.T @ hidden_SH[span]).to(wide)
+        return (
+            grad_hidden_SH,
+            None if grad_head_VH is None else grad_head_VH.to(head_VH.dtype),
+            None,
+            None,
+            None,
+            None,
+        )

@@ -12,7 +12,18 @@ EXEMPTIONS = "tests/checks/exemptions.toml"
 
 def files(root: Path) -> list[Path]:
     """Every file of the checkout that git tracks or would track, relative to its root."""
-    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    # safe.directory: root may look at a checkout that belongs to somebody else.
+    command = [
+        "git",
+        "-c",
+        "safe.directory=*",
+        "-C",
+        str(root),
+        "ls-files",
+        "-z",
+        "-co",
+        "--exclude-standard",
+    ]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     paths = sorted({Path(name) for name in listed.split("\0") if name})
     return [path for path in paths if (root / path).is_file()]

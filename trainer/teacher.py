@@ -148,8 +148,6 @@ class TeacherRow:
     @property
     def leaks_answer(self) -> bool:
         """The true answer is written somewhere before, or without, a tool having printed it."""
-        if re.search(rf"(?<!\d){re.escape(self.problem.answer)}(?!\d)", self.problem.prompt):
-            return False
         printed = False
         for turn in self.turns:
             shown = re.sub(r"<tool_call>.*</tool_call>", "", turn.text, flags=re.DOTALL)

@@ -40,10 +40,10 @@ class Policy(Protocol):
 
     def on_report(self, report: EngineReport) -> list[Assignment]: ...
 
-    def on_turn_end(self, session: str, t: float) -> list[Assignment]:
-        """The session left its engine for a tool; its cache stays there."""
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """The session left its engine for a tool; its cache stays there. `context_tokens`: its length now."""
         ...
 
-    def on_finish(self, session: str, t: float) -> list[Assignment]:
-        """The rollout ended; its cache is free."""
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """The rollout ended; its cache is free. `context_tokens`: its length, from which policies learn."""
         ...

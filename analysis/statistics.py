@@ -9,7 +9,7 @@ question and a bootstrap over questions otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 Outcomes = Mapping[str, Sequence[float]]
@@ -330,6 +329,19 @@ def score_interval(outcomes: Outcomes, *, seed: int, confidence: float = 0.95) -
     return cluster_bootstrap(outcomes, seed=seed, confidence=confidence)
 
 
+def resample_weights(num_units: int, *, seed: int, resamples: int) -> Floats:
+    """How often each unit is drawn in each resample: turns any ratio of sums into two matrix products.
+
+    Returns:
+        Shape (resamples, num_units); every row sums to num_units.
+
+    >>> resample_weights(3, seed=0, resamples=2).sum(axis=1)
+    array([3., 3.])
+    """
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(num_units, np.full(num_units, 1 / num_units), size=resamples).astype(np.float64)
+
+
 # --- standard errors -------------------------------------------------------------------------------------
 
 
@@ -465,119 +477,3 @@ def within_margin(difference: Interval | PairedDifference, margin: float) -> boo
     False
     """
     return -margin < difference.low and difference.high < margin
-
-
-# --- many comparisons ------------------------------------------------------------------------------------
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm-adjusted p values, in the order given: for the declared primary family.
-
-    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]  # .01*3, then max(.03*2, .03), then max(.04, .06)
-    [0.03, 0.06, 0.06]
-    >>> holm([])
-    []
-    """
-    return _adjusted(p_values, "holm")
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Benjamini-Hochberg adjusted p values, in the order given: for tables of many categories.
-
-    >>> [round(p, 3) for p in benjamini_hochberg([0.01, 0.04, 0.03])]
-    [0.03, 0.04, 0.04]
-    """
-    return _adjusted(p_values, "fdr_bh")
-
-
-def _adjusted(p_values: Sequence[float], method: str) -> list[float]:
-    return np.asarray(multipletests(p_values, method=method)[1]).tolist() if len(p_values) else []
-
-
-def holm_confidence(p_values: Sequence[float], alpha: float = 0.05) -> list[float]:
-    """Confidence level at which each interval must be drawn so that 'off 0' agrees with Holm's test.
-
-    The j-th smallest p of m is tested at alpha / (m - j + 1), and testing stops at the first that fails; the
-    later ones keep the level of the one that failed.
-
-    >>> [round(level, 4) for level in holm_confidence([0.001, 0.04, 0.9])]  # .05/3, .05/2 fails, .05/2
-    [0.9833, 0.975, 0.975]
-    """
-    m = len(p_values)
-    levels = [0.0] * m
-    stopped: float | None = None
-    for rank, index in enumerate(sorted(range(m), key=lambda i: (p_values[i], i))):
-        level = alpha / (m - rank) if stopped is None else stopped
-        if p_values[index] > level:
-            stopped = level
-        levels[index] = 1 - level
-    return levels
-
-
-# --- spread and overlap ----------------------------------------------------------------------------------
-
-
-def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
-    """P(b > a) - P(b < a) over all pairs: an effect size in [-1, 1] without units.
-
-    >>> cliffs_delta([1, 2], [3, 4]), cliffs_delta([1, 2], [1, 2])
-    (1.0, 0.0)
-    """
-    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if x.size == 0 or y.size == 0:
-        raise ValueError("an effect size needs values on both sides")
-    u = stats.mannwhitneyu(y, x, method="asymptotic").statistic
-    return float(2 * u / (x.size * y.size) - 1)
-
-
-def jaccard(a: set[Hashable], b: set[Hashable]) -> float:
-    """Shared share of two sets; two empty sets agree wholly.
-
-    >>> jaccard({1, 2, 3}, {2, 3, 4})
-    0.5
-    """
-    union = a | b
-    return len(a & b) / len(union) if union else 1.0
-
-
-def cohen_kappa(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """Agreement of two labellings beyond chance; 1 is full, 0 is what chance gives.
-
-    Both labellings constant and equal leave nothing to agree on: 0.
-
-    >>> cohen_kappa([True, True, False, False], [True, False, False, False])
-    0.5
-    """
-    x, y = np.asarray(a, dtype=bool), np.asarray(b, dtype=bool)
-    if x.size == 0 or x.size != y.size:
-        raise ValueError(f"{x.size} against {y.size} labels: need the same number, at least one")
-    observed = float(np.mean(x == y))
-    chance = float(x.mean() * y.mean() + (1 - x.mean()) * (1 - y.mean()))
-    return 0.0 if chance == 1.0 else (observed - chance) / (1 - chance)
-
-
-def resampled_statistic(
-    clusters: Sequence[Floats],
-    statistic: Callable[[Floats], float],
-    *,
-    seed: int,
-    confidence: float = 0.95,
-    resamples: int = 1_000,
-) -> Interval:
-    """Bootstrap of any statistic of pooled values, resampling whole clusters (all tokens of a question).
-
-    >>> groups = [np.array([0.0, 1.0]), np.array([1.0, 2.0]), np.array([2.0, 3.0])]
-    >>> interval = resampled_statistic(groups, lambda x: float(np.median(x)), seed=0, resamples=200)
-    >>> interval.value, interval.low >= 0.0, interval.high <= 3.0
-    (1.5, True, True)
-    """
-    if not clusters:
-        raise ValueError("no clusters: there is nothing to resample")
-    rng = np.random.default_rng(seed)
-    drawn = [
-        statistic(np.concatenate([clusters[i] for i in rng.integers(0, len(clusters), len(clusters))]))
-        for _ in range(resamples)
-    ]
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    value = statistic(np.concatenate(list(clusters)))
-    return Interval(value=value, low=float(low), high=float(high), method="bootstrap", num=len(clusters))

@@ -1,0 +1,310 @@
+"""From stored results to the effect that a claim is about: one small function per kind of endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis import claims as c
+from analysis import entropy
+from analysis.benches import scheduler_rows
+from analysis.lexicon import label_tokens
+from analysis.runs import RINGS, Run, Score, find_score, read_json
+from analysis.samples import TRAJECTORY, read_tokens
+from analysis.statistics import PairedDifference, paired_difference, t_interval
+
+ENTROPY_CHECKPOINT = "rl3"
+"""The checkpoint whose tokens the entropy claims are about; the last one scored stands in."""
+
+PAPER_STEP_ROLLOUTS = 512 * 32
+"""Prompts per step times rollouts per prompt (paper section 4.3)."""
+
+
+def measure_run(run: Run, settings: entropy.Settings) -> c.Measure:
+    """A `Measure` over one run folder; what several claims read is read once."""
+    scores = run.scores()
+    metrics = run.metrics()
+    arms = read_arms(run)
+    tokens = _entropy_tokens(run, settings)
+    bench = run.bench("scheduler")
+
+    def measure(claim: c.Claim, confidence: float) -> c.Effect | None:
+        level = replace(settings, confidence=confidence)
+        match claim.endpoint:
+            case c.ScoreDifference() as e:
+                return score_difference(scores, e, level)
+            case c.ScoreLevel() as e:
+                return score_level(scores, e)
+            case c.MetricLevel() | c.MetricSlope() as e:
+                return metric_effect(metrics, e)
+            case c.ArmDifference() as e:
+                return arm_difference(arms, e, confidence)
+            case c.EntropyContrast() as e:
+                return None if tokens is None else entropy_contrast(tokens, e, level)
+            case c.LexicalLift() as e:
+                return None if tokens is None else lexical_lift(tokens, e, level)
+            case c.SchedulerRatio() as e:
+                return scheduler_ratio(bench, e)
+            case c.PublishedDifference() as e:
+                return published_difference(e, confidence)
+            case c.PublishedEqual() as e:
+                return c.Effect(value=e.b - e.a, low=None, high=None, note=f"{e.a:g} against {e.b:g}")
+            case c.Budget():
+                return budget()
+            case _:
+                return None
+
+    return measure
+
+
+def compare_scores(a: Score, b: Score, settings: entropy.Settings) -> PairedDifference | None:
+    """B - A paired by question; None when the outcomes behind either are not stored."""
+    if not set(a.questions) & set(b.questions):
+        return None
+    return paired_difference(
+        a.questions,
+        b.questions,
+        seed=settings.seed,
+        confidence=settings.confidence,
+        resamples=settings.bootstrap_draws,
+    )
+
+
+def find_pair(
+    scores: list[Score], a: str, b: str, benchmark: str, *, control_b: str = "none"
+) -> tuple[Score, Score] | None:
+    """Comparable scores of two checkpoints: same benchmark, grader and temperature, avg@k."""
+    right = find_score(scores, b, benchmark, control=control_b)
+    if right is None:
+        return None
+    left = find_score(scores, a, benchmark, temperature=right.temperature)
+    return None if left is None else (_with_rings(scores, left), _with_rings(scores, right))
+
+
+def _with_rings(scores: list[Score], score: Score) -> Score:
+    """`procedural` is its three rings: take their outcomes where its own are not stored."""
+    if score.questions or score.benchmark != "procedural":
+        return score
+    pooled: dict[str, list[float]] = {}
+    for ring in RINGS:
+        part = find_score(
+            scores, score.checkpoint, ring, control=score.control, temperature=score.temperature
+        )
+        pooled |= {f"{ring}/{q}": values for q, values in (part.questions if part else {}).items()}
+    return replace(score, questions=pooled)
+
+
+def score_difference(
+    scores: list[Score], endpoint: c.ScoreDifference, settings: entropy.Settings
+) -> c.Effect | None:
+    """Paired difference of two checkpoints of this one run."""
+    pair = find_pair(scores, endpoint.a, endpoint.b, endpoint.benchmark)
+    difference = compare_scores(*pair, settings) if pair else None
+    return None if difference is None else _paired_effect(difference, "1 seed: a statement about this run")
+
+
+def _paired_effect(difference: PairedDifference, note: str) -> c.Effect:
+    return c.Effect(
+        value=difference.value,
+        low=difference.low,
+        high=difference.high,
+        p=difference.p,
+        num_questions=difference.num_questions,
+        note=note,
+    )
+
+
+def score_level(scores: list[Score], endpoint: c.ScoreLevel) -> c.Effect | None:
+    """A score with its stored interval, minus the published value."""
+    score = find_score(scores, endpoint.checkpoint, endpoint.benchmark)
+    if score is None:
+        return None
+    shift = endpoint.reference
+    return c.Effect(
+        value=score.value - shift,
+        low=score.low - shift,
+        high=score.high - shift,
+        num_questions=score.num_questions,
+        note=f"{score.metric} at T = {score.temperature:g}",
+    )
+
+
+def metric_effect(metrics: pd.DataFrame, endpoint: c.MetricLevel | c.MetricSlope) -> c.Effect | None:
+    """Level or slope of a training metric in the one run at hand: no interval, since the unit is the seed."""
+    if endpoint.metric not in metrics:
+        return None
+    part = metrics if endpoint.stage == "all" else metrics[metrics["stage"] == endpoint.stage]
+    part = part[["step", endpoint.metric]].dropna()
+    if endpoint.stage != "all":
+        part = last_third(part)
+    if part.empty:
+        return None
+    if isinstance(endpoint, c.MetricLevel):
+        value = float(part[endpoint.metric].mean()) - endpoint.reference
+        return c.Effect(value=value, low=None, high=None, note="1 seed")
+    if len(part) < 2:
+        return None
+    return c.Effect(value=slope(part["step"], part[endpoint.metric]), low=None, high=None, note="1 seed")
+
+
+def last_third(frame: pd.DataFrame) -> pd.DataFrame:
+    """The last third of the rows, rounded up.
+
+    >>> last_third(pd.DataFrame({"x": range(7)}))["x"].tolist()
+    [4, 5, 6]
+    """
+    return frame.iloc[len(frame) - -(-len(frame) // 3) :]
+
+
+def slope(x: Any, y: Any) -> float:
+    """Least-squares slope.
+
+    >>> round(slope([0, 1, 2], [1.0, 3.0, 5.0]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.asarray(x, dtype=float), np.asarray(y, dtype=float), 1)[0])
+
+
+def read_arms(run: Run) -> pd.DataFrame:
+    """Endpoints of every arm and seed: arms/*.json, each {arm, seed, endpoints: {name: value}}."""
+    rows = []
+    for path in sorted(run.root.glob("arms/*.json")):
+        record = read_json(path)
+        rows.append({"arm": record["arm"], "seed": record["seed"], **record["endpoints"]})
+    return pd.DataFrame(rows, columns=None if rows else ["arm", "seed"])
+
+
+def arm_difference(arms: pd.DataFrame, endpoint: c.ArmDifference, confidence: float) -> c.Effect | None:
+    """Paired by seed: t interval and t test over the seeds that both arms have."""
+    if endpoint.metric not in arms:
+        return None
+    table = arms.pivot_table(index="seed", columns="arm", values=endpoint.metric)
+    if endpoint.a not in table or endpoint.b not in table:
+        return None
+    differences = (table[endpoint.b] - table[endpoint.a]).dropna().to_numpy()
+    if differences.size == 0:
+        return None
+    interval = t_interval(differences, confidence)
+    known = bool(np.isfinite(interval.low))
+    p = None
+    if known:
+        constant = float(np.ptp(differences)) == 0.0
+        p = 1.0 if constant else float(stats.ttest_1samp(differences, 0.0).pvalue)
+    return c.Effect(
+        value=interval.value,
+        low=interval.low if known and p != 1.0 else None,
+        high=interval.high if known and p != 1.0 else None,
+        p=p,
+        num_seeds=int(differences.size),
+        note="paired by seed",
+    )
+
+
+def _entropy_tokens(run: Run, settings: entropy.Settings) -> pd.DataFrame | None:
+    files = run.token_files()
+    if not files:
+        return None
+    path = files.get(ENTROPY_CHECKPOINT) or list(files.values())[-1]
+    return entropy.choose_trajectories(read_tokens(path), settings.num_trajectories, settings.seed)
+
+
+def entropy_contrast(
+    tokens: pd.DataFrame, endpoint: c.EntropyContrast, settings: entropy.Settings
+) -> c.Effect | None:
+    """Mean entropy between two zones, nats."""
+    zone = entropy.zones(tokens, settings.reflection_window)
+    if "first_turn_start" in (endpoint.a, endpoint.b):
+        zone = entropy.with_turn_starts(tokens, zone, settings)
+    contrast = entropy.zone_contrast(tokens, zone, endpoint.a, endpoint.b, settings)
+    if contrast is None:
+        return None
+    return c.Effect(
+        value=contrast["value"],
+        low=contrast["low"],
+        high=contrast["high"],
+        p=contrast["p"],
+        num_questions=contrast["num_questions"],
+        note=f"nats; checkpoint {tokens['checkpoint'].iloc[0]}, 1 seed",
+    )
+
+
+def lexical_lift(
+    tokens: pd.DataFrame, endpoint: c.LexicalLift, settings: entropy.Settings
+) -> c.Effect | None:
+    """High share among listed words minus that of the whole zone, per question that has such words."""
+    high = entropy.mark_high(tokens, settings.top_entropy_frac)
+    label = pd.Series(False, index=tokens.index)
+    for _, turn in tokens.groupby([*TRAJECTORY, "turn"], sort=False):
+        label.loc[turn.index] = label_tokens(
+            turn["text"].tolist(), reflection=endpoint.list == "reflection"
+        )
+    inside = entropy.zones(tokens, settings.reflection_window) == endpoint.list
+    whole = high[inside].groupby(tokens["problem"]).mean()
+    listed = high[inside & label].groupby(tokens["problem"]).mean()
+    shared = sorted(set(whole.index) & set(listed.index))
+    if not shared:
+        return None
+    difference = paired_difference(
+        {str(q): [float(whole[q])] for q in shared},
+        {str(q): [float(listed[q])] for q in shared},
+        seed=settings.seed,
+        confidence=settings.confidence,
+        resamples=settings.bootstrap_draws,
+    )
+    return _paired_effect(difference, "share of tokens marked high; 1 seed")
+
+
+def scheduler_ratio(bench: Mapping[str, Any], endpoint: c.SchedulerRatio) -> c.Effect | None:
+    """Makespan of a over b minus 1, of the workload where the ratio is smallest."""
+    table = scheduler_rows(bench)
+    if table.empty:
+        return None
+    found: list[tuple[float, float | None, float | None]] = []
+    for _, rows in table.groupby("workload"):
+        by = {row["policy"]: row for row in rows.to_dict("records")}
+        if endpoint.a in by and endpoint.b in by:
+            a, b = by[endpoint.a], by[endpoint.b]
+            low, high = a["low"] / b["high"] - 1, a["high"] / b["low"] - 1
+            known = bool(np.isfinite(low) and np.isfinite(high))
+            found.append(
+                (a["makespan_s"] / b["makespan_s"] - 1, low if known else None, high if known else None)
+            )
+    if not found:
+        return None
+    value, low, high = min(found)
+    return c.Effect(value=value, low=low, high=high, note=f"simulated; worst of {len(found)} workloads")
+
+
+def published_difference(endpoint: c.PublishedDifference, confidence: float) -> c.Effect:
+    """Two published percentages as independent samples of questions, the spread bounded by the binomial's.
+
+    The mean of k samples per question varies less than one 0/1 outcome, and pairing would narrow it further; the
+    published numbers allow neither, so the interval is the widest that fits them.
+
+    >>> endpoint = c.PublishedDifference(kind="published_difference", a=79.8, b=80.6, num_questions=30)
+    >>> effect = published_difference(endpoint, 0.95)
+    >>> round(effect.value, 3), round(effect.low, 2), round(effect.high, 2)
+    (0.008, -0.19, 0.21)
+    """
+    a, b, n = endpoint.a / 100, endpoint.b / 100, endpoint.num_questions
+    se = float(np.sqrt((a * (1 - a) + b * (1 - b)) / n))
+    half = float(stats.norm.ppf(0.5 + confidence / 2)) * se
+    p = float(2 * stats.norm.sf(abs(b - a) / se))
+    note = "from published numbers, unpaired, binomial spread"
+    return c.Effect(value=b - a, low=b - a - half, high=b - a + half, p=p, num_questions=n, note=note)
+
+
+def budget() -> c.Effect:
+    """510 steps of 16,384 rollouts on 64 GPUs for a week.
+
+    >>> budget().value
+    8355840.0
+    """
+    sampled = 510 * PAPER_STEP_ROLLOUTS
+    note = f"{sampled:,} sampled and at most {sampled // 2:,} trained rollouts, {64 * 7 * 24:,} GPU-hours"
+    return c.Effect(value=float(sampled), low=None, high=None, note=note)

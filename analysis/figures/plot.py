@@ -1,0 +1,43 @@
+"""One figure: where its numbers come from, how they are drawn, what the caption says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.entropy import Settings
+from analysis.figures import style
+from analysis.runs import Run
+
+Reference = dict[str, Any]
+"""paper.yaml."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A figure of the report."""
+
+    name: str
+    title: str
+    caption: str
+    """What is shown and how to read it; the paper's figure it stands for."""
+    absent: str
+    """Said where there is no data."""
+    table: Callable[[Run, Settings, Reference], pd.DataFrame]
+    """What is plotted; empty when the run does not hold it."""
+    draw: Callable[[pd.DataFrame], Figure]
+
+
+def write(plot: Plot, run: Run, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
+    """Write the CSV and the three pictures; returns the row for figures.json."""
+    table = plot.table(run, settings, reference)
+    style.save_table(table, out / "data" / f"{plot.name}.csv")
+    with style.styled():
+        figure = style.no_data(plot.absent) if table.empty else plot.draw(table)
+        style.save(figure, out, plot.name, f"{run.name}: {plot.title}")
+    return {"name": plot.name, "title": plot.title, "caption": plot.caption, "drawn": not table.empty}

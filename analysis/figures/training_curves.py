@@ -1,0 +1,65 @@
+"""Accuracy, length, tool errors and truncation over the RL steps (the paper's figures 4 and 8)."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.entropy import Settings
+from analysis.figures import style
+from analysis.figures.plot import Plot, Reference
+from analysis.runs import Run
+
+PANELS = (
+    ("Accuracy of raw rollouts", (("accuracy", "all rollouts"),), True),
+    (
+        "Response length, tokens",
+        (("response_len_mean", "all rollouts"), ("response_len_correct_mean", "correct ones")),
+        False,
+    ),
+    (
+        "Share of tool calls that fail",
+        (("tool_error_frac", "all rollouts"), ("tool_error_frac_correct", "correct ones")),
+        True,
+    ),
+    ("Share of truncated rollouts", (("truncated_frac", "all rollouts"),), True),
+)
+
+
+def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+    """One row per step: the metrics of the four panels."""
+    metrics = run.metrics()
+    wanted = [name for _, lines, _ in PANELS for name, _ in lines if name in metrics]
+    return metrics[["step", "stage", *wanted]] if wanted else pd.DataFrame()
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Four panels; dashed lines are stage boundaries."""
+    figure, panels = style.new_figure(2, 2, height=2.4)
+    for number, (axes, (title, lines, share)) in enumerate(zip(panels, PANELS, strict=True)):
+        for (name, label), color in zip(lines, style.SERIES, strict=False):
+            if name in table:
+                axes.plot(
+                    table["step"], table[name], color=color, label=label, marker="o", markersize=2.5
+                )
+        axes.set_title(title, pad=14 if number < 2 else 8)
+        if share:
+            style.as_percent(axes)
+        axes.set_ylim(bottom=0)
+        if number >= 2:
+            axes.set_xlabel("RL step")
+        style.mark_stages(axes, table["step"], table["stage"], label=number < 2)
+        if len(lines) > 1:
+            axes.legend()
+    return figure
+
+
+PLOT = Plot(
+    name="training_curves",
+    title="Training curves",
+    caption="Metrics of raw rollouts, before any selection, over the steps of the three RL stages; dashed lines are "
+    "stage boundaries. Stands for figures 4 and 8 of the paper, whose curve values are not published. One run.",
+    absent="metrics of the RL stages are not stored",
+    table=table,
+    draw=draw,
+)

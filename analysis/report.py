@@ -1,0 +1,145 @@
+"""The report of a run: one self-contained page for a sceptical reader, and report.json for machines."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.claims import Verdict
+from analysis.entropy import Settings
+from analysis.figures import PLOTS
+from analysis.figures.plot import Reference
+from analysis.headline import control_rows, difference_rows
+from analysis.page import render
+from analysis.runs import CHECKPOINTS, Run, read_json, write_json
+from analysis.tables import GRIDS
+
+SMALL_PRESETS = frozenset({"tiny", "micro"})
+"""Presets whose page must say what a random-initialised model of a million parameters cannot show."""
+
+VERDICT_WORDS = {
+    Verdict.SUPPORTED: "supported",
+    Verdict.CONTRADICTED: "contradicted",
+    Verdict.SAME_DIRECTION: "same direction",
+    Verdict.OPPOSITE: "opposite",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.NOT_TESTABLE: "not testable at this scale",
+    Verdict.NOT_RUN: "not run",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Where the earlier commands wrote what the page shows."""
+
+    figures: Path
+    claims: Path
+    """claims.json."""
+    entropy: Path
+    """entropy.json; may be absent."""
+
+
+def build(run: Run, parts: Parts, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
+    """Write index.html and report.json into `out`; returns what report.json holds.
+
+    Raises:
+        BadRun: The claims or a figure are missing.
+    """
+    record = report_record(run, read_json(parts.claims))
+    write_json(out / "report.json", record)
+    page = render_page(run, record, parts, settings, reference)
+    (out / "index.html").write_text(page, encoding="utf-8")
+    return record
+
+
+def report_record(run: Run, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What report.json holds: run, preset, phases_s, wall_s, scores, claims, provenance."""
+    started = run.facts.get("started_unix")
+    return {
+        "run": run.name,
+        "preset": run.preset,
+        "phases_s": run.phases_s(),
+        "wall_s": None if started is None else round(time.time() - float(started), 3),
+        "scores": [score.to_json() for score in run.scores()],
+        "claims": list(claims),
+        "provenance": provenance(run),
+    }
+
+
+def provenance(run: Run) -> dict[str, Any]:
+    """What this run is made of: data and checkpoint manifests, builds, and provenance.json when it was stamped."""
+    builds = {path.stem: read_json(path) for path in sorted(run.root.glob("build/*.json"))}
+    return {
+        "data": read_json(run.root / "data" / "manifest.json", default={}),
+        "checkpoints": {name: m for name in CHECKPOINTS if (m := run.manifest(name))},
+        "build": builds,
+        "not_evaluated": run.unavailable(),
+        "stamp": read_json(run.root / "provenance.json", default={}),
+    }
+
+
+def render_page(
+    run: Run, record: Mapping[str, Any], parts: Parts, settings: Settings, reference: Reference
+) -> str:
+    """The page as text: inline CSS and SVG, no script, nothing fetched."""
+    scores = run.scores()
+    claims = record["claims"]
+    counts = Counter(claim["verdict"] for claim in claims)
+    drawn = {row["name"]: row["drawn"] for row in read_json(parts.figures / "figures.json", default=[])}
+    return render(
+        "report.html",
+        run=run.name,
+        preset=run.preset,
+        small=run.preset in SMALL_PRESETS,
+        wall_s=record["wall_s"],
+        differences=difference_rows(scores, settings),
+        controls=control_rows(scores),
+        scores=record["scores"],
+        claims=claims,
+        words={str(k): v for k, v in VERDICT_WORDS.items()},
+        counts=[(VERDICT_WORDS[v], str(v), counts[str(v)]) for v in Verdict if counts[str(v)]],
+        figures={plot.name: _figure(parts.figures, plot.name, drawn) for plot in PLOTS},
+        plots={plot.name: plot for plot in PLOTS},
+        tables=[make(run, settings, reference) for make in GRIDS],
+        entropy=read_json(parts.entropy, default={}),
+        unavailable=run.unavailable(),
+        phases=sorted(record["phases_s"].items()),
+        provenance=_flat(record["provenance"]),
+        conflicts=reference["conflicts"],
+        confidence=settings.confidence,
+    )
+
+
+def _figure(folder: Path, name: str, drawn: Mapping[str, bool]) -> str | None:
+    """Inline SVG with ids of its own; None where there is no figure."""
+    path = folder / f"{name}.svg"
+    if not path.exists() or drawn.get(name) is False:
+        return None
+    return inline_svg(path.read_text(encoding="utf-8"), name)
+
+
+def inline_svg(text: str, prefix: str) -> str:
+    """An SVG file as part of a page: no prolog, ids made unique, width left to the page.
+
+    >>> inline_svg('<?xml version="1.0"?><svg width="1pt" height="2pt" id="a"><use href="#a"/></svg>', "f")
+    '<svg id="f-a"><use href="#f-a"/></svg>'
+    """
+    body = text[text.index("<svg") :].strip()
+    head, rest = body.split(">", 1)
+    head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
+    body = re.sub(r"<metadata>.*?</metadata>", "", f"{head}>{rest}", flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{prefix}-', body)
+    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", body)
+
+
+def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Leaves of nested JSON as (dotted key, text); long lists are counted, not listed."""
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value) for leaf in _flat(value[key], f"{prefix}{key}.")]
+    text = f"{len(value)} items" if isinstance(value, list) else str(value)
+    return [(prefix.rstrip("."), text)]

@@ -1,0 +1,7 @@
+"""The tables of the report, in the order of the page."""
+
+from __future__ import annotations
+
+from analysis.tables import main, sft, stages
+
+GRIDS = (main.grid, stages.grid, sft.grid, sft.behaviour_grid)

@@ -1,0 +1,44 @@
+"""Scores of every checkpoint beside the published main table (Table 3)."""
+
+from __future__ import annotations
+
+from analysis.entropy import Settings
+from analysis.figures.plot import Reference
+from analysis.runs import CHECKPOINTS, RINGS, Run, Score, find_score
+from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+
+PUBLISHED = ("math500", "aime24", "aime25", "hmmt25")
+COLUMNS = {
+    "procedural-numbers": "new numbers",
+    "procedural-composition": "new composition",
+    "procedural-family": "new family",
+    "math500": "MATH-500",
+    "aime24": "AIME24",
+    "aime25": "AIME25",
+    "hmmt25": "HMMT25",
+}
+NAMES = {"base": "base", "sft": "SFT", "rl1": "RL 1", "rl2": "RL 2", "rl3": "RL 3"}
+
+
+def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+    """Own rows with intervals over questions; published rows as printed."""
+    scores = run.scores()
+    own = [[NAMES[c], *_cells(scores, c)] for c in CHECKPOINTS if any(s.checkpoint == c for s in scores)]
+    published = [
+        [name, *[DASH] * len(RINGS), *[published_cell(value) for value in values]]
+        for name, values in reference["table3"]["rows"].items()
+    ]
+    return Grid(
+        name="main",
+        title=f"Scores of run {run.name} (preset {run.preset}) beside Table 3",
+        header=["model", *COLUMNS.values()],
+        groups={"this run": own, "published": published},
+        note="Percent, avg@k, strict grader; 95% intervals over questions in brackets. Published values carry no "
+        "interval; on the 30 questions of AIME24 a score of 80 has one of about 63 to 91. Nothing is set in bold, "
+        "because most differences in the published rows are within noise.",
+    )
+
+
+def _cells(scores: list[Score], checkpoint: str) -> list[str]:
+    found = [find_score(scores, checkpoint, benchmark) for benchmark in COLUMNS]
+    return [percent_cell(s.value, s.low, s.high) if s else DASH for s in found]

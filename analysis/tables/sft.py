@@ -1,0 +1,89 @@
+"""Base against SFT (Table 1), and how answers behave (the analogue of Table 4)."""
+
+from __future__ import annotations
+
+from analysis.entropy import Settings
+from analysis.figures.plot import Reference
+from analysis.runs import Run, find_score
+from analysis.samples import behaviour, read_samples
+from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+
+BENCHMARKS = {
+    "procedural": "procedural",
+    "math500": "MATH-500",
+    "aime24": "AIME24",
+    "aime25": "AIME25",
+    "bfcl_v3": "BFCL v3",
+    "ifeval": "IFEval",
+}
+BEHAVIOUR_COLUMNS = ["benchmark", "stop", "ids", "mask", "prompt_len", "turns", "verdicts", "problem", "sample", "T"]
+
+
+def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+    """Own base and SFT rows, the published rows of Table 1."""
+    scores = run.scores()
+    own = []
+    for checkpoint, name in (("base", "base"), ("sft", "SFT")):
+        found = [find_score(scores, checkpoint, benchmark) for benchmark in BENCHMARKS]
+        if any(found):
+            own.append([name, *[percent_cell(s.value, s.low, s.high) if s else DASH for s in found]])
+    columns = reference["table1"]["columns"]
+    published = [
+        [name, *[published_cell(row[columns.index(b)]) if b in columns else DASH for b in BENCHMARKS]]
+        for name, row in reference["table1"]["rows"].items()
+    ]
+    return Grid(
+        name="sft",
+        title=f"SFT of run {run.name} beside Table 1",
+        header=["model", *BENCHMARKS.values()],
+        groups={"this run": own, "published": published},
+        note="Percent, avg@k with 95% intervals over questions. The tiny base has random weights, so its scores say "
+        "nothing of what SFT does to a pretrained model.",
+    )
+
+
+def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+    """Mean response tokens, turns, calls, failed calls and truncation per evaluation; published lengths below."""
+    own = []
+    for name, path in run.samples_files().items():
+        frame = behaviour(read_samples(path, BEHAVIOUR_COLUMNS))
+        for benchmark, part in frame.groupby("benchmark"):
+            calls = int(part["num_calls"].sum())
+            right = part[part["verdict_strict"] == "correct"]
+            right_calls = int(right["num_calls"].sum())
+            own.append(
+                [
+                    f"{name}: {benchmark}",
+                    str(len(part)),
+                    f"{part['response_len'].mean():,.0f}",
+                    f"{right['response_len'].mean():,.0f}" if len(right) else DASH,
+                    f"{part['num_turns'].mean():.2f}",
+                    f"{calls / len(part):.2f}",
+                    percent_cell(part["num_failed_calls"].sum() / calls) if calls else DASH,
+                    percent_cell(right["num_failed_calls"].sum() / right_calls) if right_calls else DASH,
+                    percent_cell(float(part["truncated"].mean())),
+                ]
+            )
+    rows = reference["table4"]["rows"].items()
+    published = [
+        [f"{name}: AIME24 / AIME25", DASH, " / ".join(f"{v:,.0f}" for v in values), *[DASH] * 6]
+        for name, values in rows
+    ]
+    return Grid(
+        name="behaviour",
+        title=f"Length and tool use in run {run.name} beside Table 4",
+        header=[
+            "evaluation",
+            "samples",
+            "tokens",
+            "tokens, correct",
+            "turns",
+            "calls",
+            "failed calls %",
+            "failed, correct %",
+            "truncated %",
+        ],
+        groups={"this run": own, "published": published},
+        note="Tokens of the response, tool responses included. A failed call could not be parsed, named an unknown tool, or "
+        "its code did not end well. Token counts of different tokenizers do not compare.",
+    )

@@ -1,0 +1,321 @@
+"""An invented run folder with every file the analysis reads: small, seeded, and with a known effect."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.runs import CHECKPOINTS, RINGS
+from analysis.statistics import avg_at_k, score_interval
+from sandbox.records import Status, ToolError, ToolResult
+from trainer.types import CallKind, StopReason, Trajectory, Turn
+from verifier.verdict import Verdict, VerdictKind
+
+SKILL = {"base": 0.02, "sft": 0.35, "rl1": 0.5, "rl2": 0.55, "rl3": 0.65}
+STEPS = {"rl1": 12, "rl2": 6, "rl3": 8}
+CONTROL_SKILL = {"tool_off": 0.2, "shuffled_golds": 0.03, "mute": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeRun:
+    """What to invent."""
+
+    questions: int = 40
+    k: int = 4
+    seed: int = 0
+    skill: tuple[tuple[str, float], ...] = tuple(SKILL.items())
+    tokens: bool = True
+    metrics: bool = True
+    only: tuple[str, ...] = CHECKPOINTS
+
+    def write(self, root: Path) -> Path:
+        """Fill `root` and return it."""
+        rng = np.random.default_rng(self.seed)
+        _put(root / "run.json", {"run": root.name, "preset": "tiny", "started_unix": 1_700_000_000.0})
+        _put(root / "data" / "manifest.json", {"schema": 1, "counts": {"train": 4000}, "digest": "d" * 64})
+        _put(root / "bench" / "sandbox.json", SANDBOX_BENCH)
+        _put(root / "bench" / "scheduler.json", SCHEDULER_BENCH)
+        for checkpoint in self.only:
+            folder = root / "checkpoints" / checkpoint
+            _put(folder / "manifest.json", {"schema": 1, "steps": 10, "parent": None, "digest": checkpoint * 8})
+            _put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
+            self._evaluate(root, checkpoint, rng)
+        self._controls(root, rng)
+        if self.metrics:
+            write_metrics(root, rng)
+        if self.tokens:
+            for checkpoint in ("sft", "rl3"):
+                write_tokens(root / "score" / checkpoint / "tokens.parquet", root.name, checkpoint, rng)
+        return root
+
+    def _evaluate(self, root: Path, checkpoint: str, rng: np.random.Generator) -> None:
+        skill, scores, trajectories = dict(self.skill)[checkpoint], [], []
+        pooled: dict[str, list[float]] = {}
+        for ring, penalty in zip(RINGS, (1.0, 0.8, 0.4), strict=True):
+            outcomes = _outcomes(ring, self.questions, self.k, skill * penalty, rng)
+            pooled |= outcomes
+            scores.append(score_row(checkpoint, ring, outcomes, k=self.k))
+            trajectories += [
+                fake_trajectory(root.name, checkpoint, ring, question, i, bool(value), rng)
+                for question, values in outcomes.items()
+                for i, value in enumerate(values)
+            ]
+        scores.append(score_row(checkpoint, "procedural", pooled, k=self.k))
+        scores.append(score_row(checkpoint, "procedural", pooled, k=self.k, grader="rstar_compat"))
+        for benchmark, count in (("aime24", 30), ("aime25", 30), ("math500", 50)):
+            outcomes = _outcomes(benchmark, count, self.k, skill * 0.03, rng)
+            scores.append(score_row(checkpoint, benchmark, outcomes, k=self.k))
+        folder = root / "eval" / checkpoint
+        _put(folder / "summary.json", {"scores": scores})
+        _put(folder / "unavailable.json", UNAVAILABLE)
+        _put(folder / "run.json", {"seconds": 20.0})
+        pd.DataFrame([t.to_json() for t in trajectories]).to_parquet(folder / "samples.parquet")
+
+    def _controls(self, root: Path, rng: np.random.Generator) -> None:
+        for control, skill in CONTROL_SKILL.items():
+            pooled: dict[str, list[float]] = {}
+            for ring in RINGS:
+                pooled |= _outcomes(ring, self.questions, 1, skill, rng)
+            rows = [score_row("rl3", "procedural", pooled, k=1, control=control)]
+            _put(root / "eval" / f"rl3_{control}" / "summary.json", {"scores": rows})
+        chance = score_row("rl3", "procedural", pooled, k=1) | {"metric": "chance", "value": 0.05, "questions": {}}
+        _put(root / "eval" / "chance" / "summary.json", {"scores": [chance]})
+
+
+def _put(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def _outcomes(
+    ring: str, questions: int, k: int, skill: float, rng: np.random.Generator
+) -> dict[str, list[float]]:
+    hardness = np.linspace(-0.3, 0.3, questions)
+    p = np.clip(skill + hardness * min(skill, 1 - skill), 0, 1)
+    return {f"{ring}-{i:03d}": [float(x) for x in rng.binomial(1, p[i], k)] for i in range(questions)}
+
+
+def score_row(
+    checkpoint: str,
+    benchmark: str,
+    outcomes: dict[str, list[float]],
+    *,
+    k: int,
+    control: str = "none",
+    temperature: float = 1.0,
+    grader: str = "strict",
+) -> dict[str, Any]:
+    """One row as the evaluation writes it."""
+    interval = score_interval(outcomes, seed=0)
+    return {
+        "checkpoint": checkpoint,
+        "benchmark": benchmark,
+        "metric": f"avg@{k}",
+        "temperature": temperature,
+        "control": control,
+        "value": avg_at_k(outcomes),
+        "low": interval.low,
+        "high": interval.high,
+        "num_questions": len(outcomes),
+        "num_samples": sum(len(v) for v in outcomes.values()),
+        "grader": grader,
+        "questions": outcomes,
+    }
+
+
+def fake_trajectory(
+    run: str,
+    checkpoint: str,
+    benchmark: str,
+    problem: str,
+    sample: int,
+    correct: bool,
+    rng: np.random.Generator,
+) -> Trajectory:
+    """Two turns: a tool call that works more often than not, then an answer."""
+    ok = bool(rng.random() < (0.9 if correct else 0.6))
+    error = None if ok else ToolError(type="ZeroDivisionError", message="division by zero", traceback="line 1")
+    result = ToolResult(
+        id=f"{problem}/{sample}/0",
+        status=Status.OK if ok else Status.ERROR,
+        stdout="42\n" if ok else "",
+        error=error,
+    )
+    length = int(rng.integers(30, 60))
+    ids = [int(x) for x in rng.integers(5, 400, 20 + length)]
+    code = "print(6 * 7)"
+    middle = 20 + length // 2
+    turns = [
+        Turn(
+            text="Compute it.\n<tool_call>", start=20, end=middle, call=CallKind.EXECUTED, result=result, code=code
+        ),
+        Turn(
+            text="<answer>\\boxed{42}</answer>", start=middle + 6, end=20 + length, call=CallKind.NONE, result=None
+        ),
+    ]
+    kind = VerdictKind.CORRECT if correct else VerdictKind.WRONG
+    mask = [False] * 20 + [True] * (middle - 20) + [False] * 6 + [True] * (20 + length - middle - 6)
+    return Trajectory(
+        run=run,
+        checkpoint=checkpoint,
+        benchmark=benchmark,
+        problem=problem,
+        sample=sample,
+        ids=ids,
+        mask=mask,
+        logprob=[-0.1 if m else 0.0 for m in mask],
+        prompt_len=20,
+        turns=turns,
+        stop=StopReason.ANSWER if correct or rng.random() < 0.8 else StopReason.LENGTH,
+        reward=float(correct),
+        verdicts={
+            name: Verdict(id=f"{problem}/{sample}", verdict=kind, extracted="42", grader=name)
+            for name in ("strict", "rstar_compat")
+        },
+    )
+
+
+def write_metrics(root: Path, rng: np.random.Generator) -> None:
+    """Metrics of sft and the three stages, with the paper's directions built in."""
+    folder = root / "metrics"
+    folder.mkdir(parents=True, exist_ok=True)
+    sft = [{"step": i, "stage": "sft", "loss": float(3 * np.exp(-i / 10) + 0.4)} for i in range(1, 41)]
+    _lines(folder / "sft.jsonl", sft)
+    step, total = 0, sum(STEPS.values())
+    for stage, steps in STEPS.items():
+        rows, seconds = [], []
+        for _ in range(steps):
+            step += 1
+            rows.append(_metric_row(stage, step, step / total, rng))
+            seconds.append(
+                {"step": step, "stage": stage, "rollout_s": 2.0, "tool_s": 0.4, "update_s": 1.0 + 0.1 * rng.random()}
+            )
+        _lines(folder / f"{stage}.jsonl", rows)
+        _lines(folder / f"{stage}.timing.jsonl", seconds)
+
+
+def _metric_row(stage: str, step: int, t: float, rng: np.random.Generator) -> dict[str, Any]:
+    noise = float(rng.normal(0, 0.02))
+    return {
+        "step": step,
+        "stage": stage,
+        "accuracy": min(1.0, 0.35 + 0.35 * t + noise),
+        "reward_mean": min(1.0, 0.35 + 0.35 * t + noise),
+        "response_len_mean": 90 - 15 * t + 100 * noise,
+        "response_len_correct_mean": 75 - 12 * t + 80 * noise,
+        "truncated_frac": max(0.0, 0.1 - 0.06 * t + noise / 3),
+        "tool_error_frac": max(0.0, 0.3 - 0.2 * t + noise),
+        "tool_error_frac_correct": max(0.0, 0.18 - 0.13 * t + noise / 2),
+        "tool_calls_mean": 1.4 + 0.2 * t,
+        "first_call_success_frac": 0.7 + 0.2 * t,
+        "turns_mean": 2.4,
+        "num_kept": 192,
+        "num_dropped": 192,
+        "p_total_pos_before": 0.22 - 0.1 * t,
+        "p_total_pos_after": 0.1 - 0.06 * t,
+        "groups_all_right_frac": 0.05 + 0.45 * t,
+        "groups_all_wrong_frac": max(0.0, 0.2 - 0.15 * t),
+        "repeated_call_frac": 0.04,
+        "grad_norm": 0.6,
+        "clip_low_frac": 0.0,
+        "clip_high_frac": 0.0,
+        "mismatch_abs_mean": 1e-6,
+        "mismatch_k3": 1e-9,
+        "loss": 0.01,
+        "num_rollouts": 384,
+        "num_sampled_tokens": 30_000,
+        "num_trained_tokens": 14_000,
+    }
+
+
+def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+WORDS = {
+    "reason": [" we", " need", " the", " sum", " so", " compute", " it", ".", " value", " of"],
+    "fork": [" wait", " but", " check", " however", " maybe"],
+    "tool_call": ['{"', "code", '":', " print", "(", "6", " *", " 7", ")", '"}'],
+    "answer": ["<answer>", "\\", "boxed", "{", "42", "}", "</answer>"],
+}
+
+
+def write_tokens(path: Path, run: str, checkpoint: str, rng: np.random.Generator, problems: int = 24) -> None:
+    """A token table where forking words and the first tokens after a tool response have high entropy."""
+    rows: list[dict[str, Any]] = []
+    for p in range(problems):
+        for sample in range(2):
+            after = "ok" if rng.random() < 0.7 else "error"
+            rows += _token_rows(run, checkpoint, f"procedural-numbers-{p:03d}", sample, after, rng)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows).to_parquet(path)
+
+
+def _token_rows(
+    run: str, checkpoint: str, problem: str, sample: int, after: str, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    plan = [("reason", 14, 0), ("tool_call", 10, 0), ("reason", 16, 1), ("answer", 7, 1)]
+    rows, index, distance = [], 20, 0
+    for segment, length, turn in plan:
+        index += 8 if segment == "reason" and turn == 1 else 0
+        for i in range(length):
+            fork = segment == "reason" and rng.random() < 0.15
+            words = WORDS["fork" if fork else segment]
+            text = words[int(rng.integers(len(words)))] if segment == "reason" else words[i % len(words)]
+            level = {"reason": 0.4, "tool_call": 0.08, "answer": 0.05}[segment] + (1.2 if fork else 0.0)
+            if turn == 1 and segment == "reason" and i < 6:
+                level += 0.9 if after == "ok" else 1.3
+            entropy = float(level * rng.gamma(4.0, 0.25))
+            rows.append(
+                {
+                    "run": run,
+                    "checkpoint": checkpoint,
+                    "benchmark": "procedural-numbers",
+                    "problem": problem,
+                    "sample": sample,
+                    "turn": turn,
+                    "index": index,
+                    "token_id": int(rng.integers(5, 400)),
+                    "text": text,
+                    "segment": segment,
+                    "entropy": entropy,
+                    "logprob": -entropy * float(rng.random()),
+                    "rank": int(rng.integers(1, 4)),
+                    "after_tool": after if turn else None,
+                    "distance": distance if turn else None,
+                    "correct": bool(sample),
+                }
+            )
+            index += 1
+            distance += turn
+    return rows
+
+
+SANDBOX_BENCH = {
+    "calls_per_s": [
+        {"in_flight": 1, "ours": 310.0, "peer": 11.0},
+        {"in_flight": 16, "ours": 640.0, "peer": 20.0},
+        {"in_flight": 64, "ours": 655.0, "peer": 24.0},
+    ],
+    "latency_s": {"p50": 0.003, "p99": 0.02, "mean": 0.004},
+    "num_ok": 2000,
+    "num_lost": 0,
+}
+SCHEDULER_BENCH = {
+    "workloads": ["8K", "12K"],
+    "results": [
+        {"policy": p, "workload": w, "makespan_s": m, "low": m * 0.98, "high": m * 1.02}
+        for w, scale in (("8K", 1.0), ("12K", 1.6))
+        for p, m in (("static", 180 * scale), ("least_in_flight", 130 * scale), ("kv_budget", 100 * scale))
+    ],
+}
+UNAVAILABLE = [
+    {"benchmark": "bfcl_v3", "how": "give a checkout of the function-calling benchmark with --data"},
+    {"benchmark": "gpqa_diamond", "how": "accept its licence, put the archive under --data"},
+    {"benchmark": "ifeval", "how": "put ifeval.jsonl under --data"},
+]

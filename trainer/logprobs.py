@@ -111,7 +111,7 @@ def token_table(
     for start in range(0, max(hidden_SH.shape[0], 1), chunk):
         logits = _logits(hidden_SH[start : start + chunk], head_VH, temperature)
         target = target_S[start : start + chunk, None]
-        logprob, entropy, _ = _reduce(logits, target)
+        logprob, entropy, _, _ = _reduce(logits, target)
         logprobs.append(logprob)
         entropies.append(entropy)
         ranks.append((logits > logits.gather(1, target)).sum(1))
@@ -142,14 +142,20 @@ def _logits(hidden_SH: Tensor, head_VH: Tensor, temperature: float) -> Tensor:
     return logits if temperature == 1.0 else logits.div_(temperature)
 
 
-def _reduce(logits_SV: Tensor, target_S1: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-prob of the target, entropy, and log of the sum of exponentials."""
-    lse_S = torch.logsumexp(logits_SV, dim=1)
-    logprob_S = logits_SV.gather(1, target_S1).squeeze(1) - lse_S
-    mean_logit_S = (
-        torch.softmax(logits_SV, dim=1).mul_(logits_SV.clamp(min=torch.finfo(logits_SV.dtype).min)).sum(1)
-    )
-    return logprob_S, lse_S - mean_logit_S, lse_S
+def _reduce(logits_SV: Tensor, target_S1: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Log-prob of the target, entropy, log of the sum of exponentials, and all probabilities.
+
+    Shifts `logits_SV` in place by the largest of each row. One exponential per logit.
+    """
+    largest_S1 = logits_SV.amax(1, keepdim=True)
+    shifted_SV = logits_SV.sub_(largest_S1)
+    exp_SV = shifted_SV.exp()
+    sum_S1 = exp_SV.sum(1, keepdim=True)
+    log_sum_S = sum_S1.log().squeeze(1)
+    logprob_S = shifted_SV.gather(1, target_S1).squeeze(1) - log_sum_S
+    p_SV = exp_SV.div_(sum_S1)
+    entropy_S = log_sum_S - torch.linalg.vecdot(p_SV, shifted_SV)
+    return logprob_S, entropy_S, log_sum_S + largest_S1.squeeze(1), p_SV
 
 
 class _TokenScores(torch.autograd.Function):
@@ -160,11 +166,11 @@ class _TokenScores(torch.autograd.Function):
         logprobs, entropies, lses, kept = [], [], [], None
         for start in range(0, max(hidden_SH.shape[0], 1), chunk):
             logits = _logits(hidden_SH[start : start + chunk], head_VH, temperature)
-            logprob, entropy, lse = _reduce(logits, target_S[start : start + chunk, None])
+            logprob, entropy, lse, p = _reduce(logits, target_S[start : start + chunk, None])
             logprobs.append(logprob)
             entropies.append(entropy)
             lses.append(lse)
-            kept = logits if keep else None
+            kept = p if keep else None
         logprob_S, entropy_S, lse_S = torch.cat(logprobs), torch.cat(entropies), torch.cat(lses)
         ctx.save_for_backward(hidden_SH, head_VH, target_S, lse_S, entropy_S, kept)
         ctx.temperature, ctx.chunk = temperature, chunk
@@ -175,32 +181,22 @@ class _TokenScores(torch.autograd.Function):
     def backward(ctx, grad_logprob_S, grad_entropy_S):
         hidden_SH, head_VH, target_S, lse_S, entropy_S, kept = ctx.saved_tensors
         grad_hidden_SH = torch.empty_like(hidden_SH) if ctx.needs_input_grad[0] else None
-        wide = lse_S.dtype
-        grad_head_VH = torch.zeros_like(head_VH, dtype=wide) if ctx.needs_input_grad[1] else None
+        grad_head_VH = torch.zeros_like(head_VH, dtype=lse_S.dtype) if ctx.needs_input_grad[1] else None
         for start in range(0, hidden_SH.shape[0], ctx.chunk):
             span = slice(start, start + ctx.chunk)
-            logits = _logits(hidden_SH[span], head_VH, ctx.temperature) if kept is None else kept.clone()
-            logp = logits.sub_(lse_S[span, None])
-            grad = (
-                torch.zeros_like(logp)
-                if grad_logprob_S is None
-                else logp.exp().mul_(-grad_logprob_S[span, None])
-            )
+            p = kept
+            if p is None:
+                p = _logits(hidden_SH[span], head_VH, ctx.temperature).sub_(lse_S[span, None]).exp_()
+            grad = torch.zeros_like(p) if grad_logprob_S is None else p * -grad_logprob_S[span, None]
             if grad_entropy_S is not None:
-                p = logp.exp()
-                grad.sub_(p * (logp + entropy_S[span, None]) * grad_entropy_S[span, None])
+                grad -= (torch.xlogy(p, p) + p * entropy_S[span, None]) * grad_entropy_S[span, None]
             if grad_logprob_S is not None:
                 grad.scatter_add_(1, target_S[span, None], grad_logprob_S[span, None])
-            grad = grad.div_(ctx.temperature).to(hidden_SH.dtype)
+            if ctx.temperature != 1.0:
+                grad.div_(ctx.temperature)
+            grad = grad.to(hidden_SH.dtype)
             if grad_hidden_SH is not None:
                 grad_hidden_SH[span] = grad @ head_VH.to(grad.dtype)
             if grad_head_VH is not None:
-                grad_head_VH += (grad.T @ hidden_SH[span]).to(wide)
-        return (
-            grad_hidden_SH,
-            None if grad_head_VH is None else grad_head_VH.to(head_VH.dtype),
-            None,
-            None,
-            None,
-            None,
-        )
+                grad_head_VH += grad.T @ hidden_SH[span]
+        return grad_hidden_SH, None if grad_head_VH is None else grad_head_VH.to(head_VH.dtype), *[None] * 4

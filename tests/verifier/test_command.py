@@ -1,0 +1,79 @@
+"""The command line: one verdict per line, exit status 2 only for unreadable input."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from trainer.types import CallKind, StopReason, Trajectory, Turn
+from verifier.__main__ import app
+
+run = CliRunner()
+
+
+def test_one_answer_is_graded_as_json() -> None:
+    result = run.invoke(app, ["grade", "--gold", "41", "--answer", "041", "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["verdict"] == "correct"
+
+
+def test_a_case_file_gives_a_line_for_each_line_even_for_broken_ones(tmp_path: Path) -> None:
+    file = tmp_path / "cases.jsonl"
+    rows = [
+        '{"id": "a", "gold": "3", "pred": "\\\\boxed{3}"}',
+        "{broken",
+        '{"id": "c", "pred": "3"}',
+        "[1]",
+        '{"id":"e","gold":"","pred":"3"}',
+    ]
+    file.write_text("\n".join(rows) + "\n")
+    result = run.invoke(app, ["grade", "--cases", str(file), "--json"])
+    verdicts = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert [verdict["verdict"] for verdict in verdicts] == [
+        "correct",
+        "unparsed",
+        "unparsed",
+        "unparsed",
+        "unparsed",
+    ]
+    assert all(verdict["rule"] for verdict in verdicts)
+
+
+def test_both_graders_give_two_lines() -> None:
+    result = run.invoke(app, ["grade", "--gold", "4", "--answer", "400", "--grader", "both", "--json"])
+    assert [json.loads(line)["verdict"] for line in result.stdout.splitlines()] == ["wrong", "correct"]
+
+
+def test_an_unreadable_file_exits_with_2(tmp_path: Path) -> None:
+    result = run.invoke(app, ["grade", "--cases", str(tmp_path / "none.jsonl")])
+    assert result.exit_code == 2
+    assert "none.jsonl" in result.output
+
+
+def test_regrading_lists_the_flips(tmp_path: Path) -> None:
+    from verifier.verdict import Verdict, VerdictKind
+
+    trajectory = Trajectory(
+        run="r", checkpoint="c", benchmark="own", problem="p", sample=0, stop=StopReason.ANSWER
+    )
+    trajectory.turns = [Turn(text="\\boxed{900}", start=0, end=0, call=CallKind.NONE)]
+    trajectory.verdicts = {"strict": Verdict(id="p", verdict=VerdictKind.CORRECT)}
+    samples, golds, out = (tmp_path / name for name in ("samples.jsonl", "golds.jsonl", "out.jsonl"))
+    samples.write_text(json.dumps(trajectory.to_json()) + "\n")
+    golds.write_text('{"id": "p", "answer": "9"}\n')
+    result = run.invoke(app, ["regrade", str(samples), "--golds", str(golds), "--out", str(out), "--json"])
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert [(flip["before"], flip["after"]) for flip in report["flips"]] == [("correct", "wrong")]
+    assert report["num_disagreements"] == 1
+    assert Trajectory.from_json(json.loads(out.read_text())).verdicts["strict"].verdict is VerdictKind.WRONG
+
+
+def test_regrading_without_golds_says_what_to_pass(tmp_path: Path) -> None:
+    trajectory = Trajectory(run="r", checkpoint="c", benchmark="own", problem="p", sample=0)
+    samples = tmp_path / "samples.jsonl"
+    samples.write_text(json.dumps(trajectory.to_json()) + "\n")
+    result = run.invoke(app, ["regrade", str(samples)])
+    assert result.exit_code == 2
+    assert "--golds" in result.output

@@ -1,0 +1,38 @@
+"""Worker processes: they answer, are killed at the limit, and come back."""
+
+import os
+
+import pytest
+
+from verifier.workers import Worker
+
+
+@pytest.fixture(scope="module")
+def worker():
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+def test_a_worker_compares_what_our_parser_cannot_read(worker: Worker) -> None:
+    assert worker.ask("equal", r"\int_0^1 2x dx", "1", limit_s=60).value is True
+    assert worker.ask("equal", r"\int_0^1 2x dx", "2", limit_s=60).value is False
+
+
+def test_a_worker_is_killed_at_the_limit_and_answers_again(worker: Worker) -> None:
+    assert worker.ask("math_verify", "3", r"\boxed{(10^9)!}", limit_s=0.3).timed_out
+    assert worker.ask("math_verify", "3", r"\boxed{3}", limit_s=60).value is True
+
+
+def test_an_error_inside_is_a_reply(worker: Worker) -> None:
+    assert worker.ask("nonsense", "3", "3", limit_s=60).value is None
+
+
+def test_close_leaves_no_process_behind() -> None:
+    worker = Worker()
+    worker.ask("equal", "1", "1", limit_s=60)
+    process = worker._process
+    assert process is not None
+    worker.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)

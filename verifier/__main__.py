@@ -1,0 +1,171 @@
+"""`python -m verifier COMMAND`: grade answers, list benchmarks, print the policies, evaluate, regrade."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from verifier.evaluate_command import evaluate
+from verifier.verdict import Verdict, VerdictKind
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Grades answers; benchmarks; evaluation of a checkpoint."
+)
+
+
+class Graders(StrEnum):
+    STRICT = "strict"
+    RSTAR_COMPAT = "rstar_compat"
+    BOTH = "both"
+
+
+def fail(message: str) -> typer.Exit:
+    """Bad input: one line on standard error and exit status 2."""
+    typer.echo(f"error: {message}", err=True)
+    return typer.Exit(2)
+
+
+@app.command()
+def grade(
+    gold: Annotated[str | None, typer.Option(help="The right answer.")] = None,
+    answer: Annotated[str | None, typer.Option(help="Response text; a bare answer is boxed first.")] = None,
+    cases: Annotated[Path | None, typer.Option(help="JSONL of {id, gold, pred}.")] = None,
+    grader: Annotated[Graders, typer.Option(help="Which grader.")] = Graders.STRICT,
+    integer_only: Annotated[bool, typer.Option(help="The AIME rule: integer literals only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One verdict JSON per line.")] = False,
+) -> None:
+    """Grade one answer, or each line of a file; one verdict per line and grader."""
+    from verifier.grade import grade_answer
+    from verifier.policy import GradePolicy, GraderName
+
+    policy = GradePolicy(integer_only=integer_only)
+    names = list(GraderName) if grader is Graders.BOTH else [GraderName(grader.value)]
+    if cases is None and (gold is None or answer is None):
+        raise fail("give --gold and --answer, or --cases FILE")
+    rows = _cases(cases) if cases is not None else iter([("", gold or "", _boxed(answer or ""), "")])
+    for id, wanted, response, fault in rows:
+        for name in names:
+            if fault:
+                verdict = _unparsed(id, fault, name.value)
+            else:
+                verdict = grade_answer(wanted, response, policy, id=id, grader=name)
+            _show(verdict.to_json(), as_json)
+
+
+def _boxed(answer: str) -> str:
+    marked = any(mark in answer for mark in ("\\boxed", "\\fbox", "<answer>")) or "answer:" in answer.lower()
+    return answer if marked or not answer.strip() else f"\\boxed{{{answer}}}"
+
+
+def _cases(path: Path) -> Iterator[tuple[str, str, str, str]]:
+    """(id, gold, response, fault) per line; a line that cannot be graded has a fault."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise fail(f"cannot read {path}: {error.strerror}") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            id = str(row.get("id", number)) if isinstance(row, dict) else str(number)
+            gold, pred = row["gold"], row["pred"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            yield (
+                str(number),
+                "",
+                "",
+                f"line {number}: no JSON object with gold and pred ({type(error).__name__})",
+            )
+            continue
+        if not isinstance(gold, str | int) or not isinstance(pred, str):
+            yield id, "", "", f"line {number}: gold and pred must be strings"
+            continue
+        yield id, str(gold), pred, ""
+
+
+def _unparsed(id: str, reason: str, grader: str) -> Verdict:
+    return Verdict(id=id, verdict=VerdictKind.UNPARSED, rule=reason, grader=grader)
+
+
+def _show(record: dict[str, object], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(record, ensure_ascii=False))
+        return
+    typer.echo(
+        f"{record['id'] or '-'}\t{record['verdict']}\t{record['extracted'] or ''}\t{record['rule']}\t{record['grader']}"
+    )
+
+
+@app.command()
+def policies(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """Print what the graders decide where practice differs."""
+    from verifier.policy import RULES
+
+    if as_json:
+        typer.echo(json.dumps(RULES, indent=1))
+        return
+    for name, rule in RULES.items():
+        typer.echo(f"{name:16} {rule}")
+
+
+@app.command()
+def benchmarks(
+    data: Annotated[Path | None, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")] = None,
+    hub: Annotated[bool, typer.Option(help="Also try the hub for what the folder lacks.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """List the benchmarks: size, digest, source, reachable or how to get it."""
+    from verifier.listing import listing
+
+    if data is not None and not data.is_dir():
+        raise fail(f"--data {data} is not a folder")
+    for row in listing(data, hub=hub):
+        if as_json:
+            typer.echo(json.dumps(row))
+        else:
+            typer.echo(
+                f"{row['name']:24} {row['num_questions']:>5}  {str(row['digest'])[:16]:16}  {row['status']}"
+            )
+
+
+@app.command()
+def regrade(
+    samples: Annotated[Path, typer.Argument(help="A samples file: JSONL or Parquet of trajectories.")],
+    golds: Annotated[
+        Path | None, typer.Option(help="JSONL of {id, answer}, for benchmarks that are not reachable.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the samples with the new verdicts here (JSONL).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """Grade the same text again with both graders; list every verdict that flips."""
+    from verifier.regrade import RegradeError, regrade_file
+
+    try:
+        report = regrade_file(samples, golds=golds, data=data, out=out)
+    except RegradeError as error:
+        raise fail(str(error)) from None
+    if as_json:
+        typer.echo(json.dumps(report.to_json()))
+        return
+    for flip in report.flips:
+        key = f"{flip.benchmark}\t{flip.problem}\t{flip.sample}\t{flip.grader}"
+        typer.echo(f"{key}\t{flip.before} -> {flip.after}\t{flip.rule}")
+    counts = f"{report.num_samples} samples, {len(report.flips)} flips"
+    typer.echo(f"{counts}, {report.num_disagreements} where the graders disagree")
+
+
+app.command("evaluate")(evaluate)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m verifier")

@@ -1,0 +1,58 @@
+"""The benchmarks of the suite. Adding one is one file that defines a `Benchmark`, one line here and one test."""
+
+from __future__ import annotations
+
+from verifier.benchmarks import aime24, aime25, math500, procedural
+from verifier.benchmarks.declaration import (
+    Benchmark,
+    DataUnavailable,
+    HubSource,
+    KnownIssue,
+    PromptKind,
+    Sampling,
+    Scoring,
+    WrongData,
+    digest,
+)
+
+ALL: tuple[Benchmark, ...] = (
+    aime24.BENCHMARK,
+    aime25.BENCHMARK,
+    math500.BENCHMARK,
+    procedural.NUMBERS,
+    procedural.COMPOSITION,
+    procedural.FAMILY,
+    procedural.DEV,
+)
+NAMES: tuple[str, ...] = tuple(benchmark.name for benchmark in ALL)
+
+
+def benchmark(name: str) -> Benchmark:
+    """The benchmark of that name.
+
+    Raises:
+        ValueError: there is none; the message lists the names.
+
+    >>> benchmark("aime24").num_questions
+    30
+    """
+    for candidate in ALL:
+        if candidate.name == name:
+            return candidate
+    raise ValueError(f"no benchmark {name!r}; known: {', '.join(NAMES)}")
+
+
+__all__ = [
+    "ALL",
+    "NAMES",
+    "Benchmark",
+    "DataUnavailable",
+    "HubSource",
+    "KnownIssue",
+    "PromptKind",
+    "Sampling",
+    "Scoring",
+    "WrongData",
+    "benchmark",
+    "digest",
+]

@@ -1,0 +1,190 @@
+"""What a benchmark is: where its rows come from, how it is asked, sampled, graded and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verifier.policy import EVAL_GRADERS, GradePolicy
+
+if TYPE_CHECKING:
+    from trainer.types import Problem
+
+EVAL_POLICY = GradePolicy(graders=EVAL_GRADERS)
+INTEGER_POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)
+
+
+class DataUnavailable(RuntimeError):
+    """The rows of a benchmark cannot be reached; the message says how to get them."""
+
+
+class WrongData(ValueError):
+    """Rows were found but are not the benchmark: a bad row, a duplicate id, a digest that is not on the list."""
+
+
+class PromptKind(StrEnum):
+    AGENTIC = "agentic"
+    """The paper's tool-use prompt; answer in a box inside `<answer>`."""
+    CHOICE = "choice"
+    """Agentic, with lettered options; the answer is a letter."""
+    NATIVE = "native"
+    """The model's own chat template, no tool of ours."""
+    FUNCTIONS = "functions"
+    """The functions of the row are the tools."""
+
+
+class Scoring(StrEnum):
+    ANSWER = "answer"
+    """`verifier.grade`."""
+    INSTRUCTIONS = "instructions"
+    """IFEval's checks."""
+    FUNCTION_CALLS = "function_calls"
+    """BFCL's checks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """The published settings (profile `paper`)."""
+
+    num_samples: int
+    temperature: float
+    top_p: float = 1.0
+    max_tokens: int
+    max_turns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSource:
+    """Rows on the Hugging Face hub, pinned."""
+
+    id: str
+    revision: str
+    split: str
+    configs: tuple[str | None, ...] = (None,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownIssue:
+    """A published or measured defect of single rows; scores are reported with and without them."""
+
+    problems: tuple[str, ...]
+    """Row ids; empty when the defect concerns the whole set."""
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """One benchmark. `load` returns its problems in a fixed order, or raises DataUnavailable or WrongData."""
+
+    name: str
+    title: str
+    num_questions: int
+    version: str
+    """Which edition of the data; numbers of two versions never share a column."""
+    file: str
+    """Name in the data folder."""
+    how_to_get: str
+    read: Callable[[Mapping[str, Any], int], Problem]
+    """Turns one raw row (file or hub) and its position into a problem."""
+    hub: HubSource | None = None
+    prompt: PromptKind = PromptKind.AGENTIC
+    scoring: Scoring = Scoring.ANSWER
+    policy: GradePolicy = EVAL_POLICY
+    sampling: Sampling = field(
+        default_factory=lambda: Sampling(num_samples=16, temperature=0.6, max_tokens=30_000, max_turns=30)
+    )
+    metric: str = "avg@16"
+    digests: tuple[str, ...] = ()
+    """Accepted digests of the canonical rows; empty accepts anything (the caller's own data)."""
+    known_issues: tuple[KnownIssue, ...] = ()
+    open_file: Callable[[Path], Iterable[Mapping[str, Any]]] | None = None
+    """Reads the file when it is no JSONL."""
+
+    def load(self, data: Path | None = None) -> list[Problem]:
+        """Problems from the data folder, else from the hub at the pinned revision.
+
+        Raises:
+            DataUnavailable: neither source can be reached.
+            WrongData: a row cannot be read, ids repeat, or the digest is not an accepted one.
+        """
+        path = data / self.file if data is not None else None
+        if path is not None and path.exists():
+            rows, place = list((self.open_file or jsonl_rows)(path)), str(path)
+        else:
+            rows, place = list(_hub_rows(self)), f"hub {self.hub.id}" if self.hub else ""
+        problems = []
+        for index, row in enumerate(rows):
+            try:
+                problems.append(self.read(row, index))
+            except (KeyError, TypeError, ValueError) as error:
+                raise WrongData(
+                    f"{self.name}: row {index + 1} of {place} cannot be read: {error!r}"
+                ) from None
+        check(self, problems, place, pinned=path is None or not path.exists())
+        return problems
+
+
+def check(benchmark: Benchmark, problems: list[Problem], place: str, *, pinned: bool = False) -> None:
+    """Refuse duplicate ids, empty golds and unknown data. A pinned hub revision is an identity of its own."""
+    seen: set[str] = set()
+    for problem in problems:
+        if problem.id in seen:
+            raise WrongData(f"{benchmark.name}: id {problem.id!r} occurs twice in {place}")
+        seen.add(problem.id)
+        if not problem.answer.strip() and benchmark.scoring is Scoring.ANSWER:
+            raise WrongData(f"{benchmark.name}: problem {problem.id!r} in {place} has no answer")
+    found = digest(problems)
+    if not pinned and benchmark.digests and found not in benchmark.digests:
+        raise WrongData(
+            f"{benchmark.name}: {place} has digest {found[:16]} with {len(problems)} rows; accepted: "
+            f"{', '.join(known[:16] for known in benchmark.digests)}. {benchmark.how_to_get}"
+        )
+
+
+def digest(problems: Iterable[Problem]) -> str:
+    """SHA-256 over the canonical (id, problem, answer) rows, in order of id; white space in prompts is folded.
+
+    >>> from trainer.types import Problem
+    >>> digest([Problem(id="a", prompt="1  + 1", answer="2")]) == digest([Problem(id="a", prompt="1 + 1", answer="2")])
+    True
+    """
+    total = hashlib.sha256()
+    for problem in sorted(problems, key=lambda problem: problem.id):
+        row = [problem.id, " ".join(problem.prompt.split()), problem.answer.strip()]
+        total.update(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    return total.hexdigest()
+
+
+def jsonl_rows(path: Path) -> Iterable[Mapping[str, Any]]:
+    """Rows of a JSONL file; a broken line is named."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise WrongData(f"{path}, line {number}: not JSON: {error}") from None
+            if not isinstance(row, dict):
+                raise WrongData(f"{path}, line {number}: not a JSON object")
+            yield row
+
+
+def _hub_rows(benchmark: Benchmark) -> Iterable[Mapping[str, Any]]:
+    advice = f"{benchmark.name}: not evaluated: {benchmark.how_to_get}"
+    if benchmark.hub is None:
+        raise DataUnavailable(advice)
+    source = benchmark.hub
+    try:
+        from datasets import load_dataset
+
+        for config in source.configs:
+            yield from load_dataset(source.id, config, split=source.split, revision=source.revision)  # pyright: ignore
+    except Exception as error:  # the hub client raises many kinds; all mean 'not reachable'
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise DataUnavailable(f"{advice} (hub {source.id}: {reason})") from None

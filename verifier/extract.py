@@ -1,0 +1,170 @@
+r"""Finding the answer in sampled text. Linear time, no regular expression that can backtrack.
+
+The rule: look only outside the thinking; take the last `\boxed` or `\fbox`; else the content of the last `<answer>`;
+else the last line that says 'Answer:'. A bare last number is never an answer: that fallback rewards prose.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from verifier.policy import Require
+
+_THINKING = re.compile(r"<(/?)(?:think|thinking|reason)>")
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
+_ANSWER_LINE = re.compile(r"(?i)(?<![a-z])answer(?:\s+is)?\s{0,3}[:\uff1a]")
+_MARKDOWN = re.compile(r"\*\*|__|`")
+_EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
+_UNCLOSED_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """The answer as it stands in the text, and where it was found."""
+
+    answer: str | None
+    """None when the text holds no answer; never an empty string."""
+    rule: str
+    """box, unclosed box, answer tag, answer line; or why there is none."""
+    num_boxes: int = 0
+    """Boxes outside the thinking; more than one is flagged as possible guessing."""
+
+
+def extract(text: str, *, require: Require = Require.ANY, truncated: bool = False) -> Extraction:
+    r"""Find the answer of one response.
+
+    Args:
+        text: what the policy sampled in its last turn.
+        require: `answer_box` accepts nothing but a box inside a closed `<answer>` (paper section 2.1).
+        truncated: the response was cut at the token limit, so an unclosed box is not read.
+
+    >>> extract(r"<reason>maybe \boxed{4}</reason><answer>It is \boxed{5}.</answer>").answer
+    '5'
+    >>> extract("There are 5 apples and 7 pears.").rule
+    'no answer marker'
+    >>> extract(r"so \boxed{5}", require=Require.ANSWER_BOX).rule
+    'no closed <answer>'
+    """
+    spoken = without_thinking(text)
+    if require is Require.ANSWER_BOX:
+        block = _last_answer_block(spoken, must_close=True)
+        if block is None:
+            return Extraction(answer=None, rule="no closed <answer>")
+        found = _last_box(block, truncated=True)
+        return found or Extraction(answer=None, rule="no box inside <answer>")
+    found = _last_box(spoken, truncated=truncated)
+    if found is not None:
+        return found
+    block = _last_answer_block(spoken, must_close=truncated)
+    if block is not None:
+        return _nonempty(_plain(block), "answer tag")
+    return _answer_line(spoken)
+
+
+def without_thinking(text: str) -> str:
+    """The text outside `<think>`, `<thinking>` and `<reason>` spans.
+
+    A closing tag without an opening one ends thinking that began in the prompt (the pre-filled opening);
+    an opening one that is never closed hides the rest.
+
+    >>> without_thinking("a</reason>b<think>c</think>d<think>e")
+    'bd'
+    """
+    if "<" not in text:
+        return text
+    kept: list[str] = []
+    start, depth = 0, 0
+    for match in _THINKING.finditer(text):
+        if not match.group(1):
+            if depth == 0:
+                kept.append(text[start : match.start()])
+            depth += 1
+        elif depth == 0:
+            kept.clear()
+        else:
+            depth -= 1
+        start = match.end()
+    if depth == 0:
+        kept.append(text[start:])
+    return "".join(kept)
+
+
+def _last_box(text: str, *, truncated: bool) -> Extraction | None:
+    at = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    if at < 0:
+        return None
+    num_boxes = text.count("\\boxed") + text.count("\\fbox")
+    match = _BOX.match(text, at)
+    if match is None:
+        return None
+    start = match.end()
+    while start < len(text) and text[start].isspace():
+        start += 1
+    if start < len(text) and text[start] == "{":
+        content = balanced(text, start)
+        if content is None:
+            if truncated:
+                return Extraction(answer=None, rule="box not closed at the limit", num_boxes=num_boxes)
+            line = text[start + 1 : start + 1 + _UNCLOSED_CHARS].split("\n", 1)[0]
+            return _nonempty(line.strip().rstrip("$").strip(), "unclosed box", num_boxes)
+        return _nonempty(content.strip(), "box", num_boxes)
+    token = re.match(r"[^\s$]{1,50}", text[start:])
+    return _nonempty(token.group().rstrip(".,;") if token else "", "box without braces", num_boxes)
+
+
+def balanced(text: str, start: int) -> str | None:
+    r"""Content of the brace group that opens at `start`; None when it never closes. `\{` and `\}` do not count.
+
+    >>> balanced(r"{a{b}\}c} d", 0)
+    'a{b}\\}c'
+    """
+    depth = 0
+    at = start
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            at += 2
+            continue
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+            if depth == 0:
+                return text[start + 1 : at]
+        at += 1
+    return None
+
+
+def _last_answer_block(text: str, *, must_close: bool) -> str | None:
+    start = text.rfind("<answer>")
+    if start < 0:
+        return None
+    start += len("<answer>")
+    end = text.find("</answer>", start)
+    if end < 0:
+        return None if must_close else text[start:]
+    return text[start:end]
+
+
+def _answer_line(text: str) -> Extraction:
+    last = None
+    for match in _ANSWER_LINE.finditer(text):
+        last = match
+    if last is None:
+        return Extraction(answer=None, rule="no answer marker")
+    lines = [_plain(line) for line in text[last.end() :].split("\n", 6)[:6]]
+    line = next((line for line in lines if line), "")
+    if "," not in line:
+        line = _EQUALS.split(line)[-1].strip()
+    return _nonempty(line, "answer line")
+
+
+def _plain(text: str) -> str:
+    return _MARKDOWN.sub("", text).strip().rstrip(".").strip()
+
+
+def _nonempty(answer: str, rule: str, num_boxes: int = 0) -> Extraction:
+    if not answer:
+        return Extraction(answer=None, rule=f"empty {rule}", num_boxes=num_boxes)
+    return Extraction(answer=answer, rule=rule, num_boxes=num_boxes)

@@ -1,0 +1,163 @@
+r"""One spelling for each piece of LaTeX, so that the parser meets few forms.
+
+Pure text work; no number is computed here. The output is LaTeX with `\frac`, `\text{..}`, `*`, `/`, `\le`, `\deg`,
+`\pct`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SYMBOLS = {
+    "\u2212": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-", "\uff0d": "-", "\u00d7": r"\times ",
+    "\u00b7": r"\cdot ", "\u22c5": r"\cdot ", "\u2217": "*", "\u00f7": r"\div ", "\u2215": "/",
+    "\u2044": "/", "\u03c0": r"\pi ", "\u03b8": r"\theta ", "\u03b1": r"\alpha ", "\u03b2": r"\beta ",
+    "\u03b3": r"\gamma ", "\u03bb": r"\lambda ", "\u03c6": r"\phi ", "\u03c9": r"\omega ",
+    "\u03bc": r"\mu ", "\u221e": r"\infty ", "\u2205": r"\emptyset ", "\u00b0": r"^\circ ",
+    "\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\ne ", "\u2208": r"\in ", "\u222a": r"\cup ",
+    "\u2229": r"\cap ", "\u2216": r"\setminus ", "\u00b1": r"\pm ", "\u2213": r"\mp ",
+    "\u2248": r"\approx ", "\u2026": r"\ldots ", "\u211d": r"\mathbb{R}", "\u2124": r"\mathbb{Z}",
+    "\u2018": "'", "\u2019": "'", "\u2032": "'", "\u2227": r"\land ", "\u2228": r"\lor ",
+    "\u27e8": r"\langle ", "\u27e9": r"\rangle ", "\u2223": "|", "\uff5e": "~", "\u3001": ",",
+    "\uff0c": ",", "\u2061": "", "\u200b": "", "\u2062": "", "\u00a0": " ",
+}  # fmt: skip
+_SUPERSCRIPTS = str.maketrans(
+    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207a\u207f", "0123456789-+n"
+)
+_SUBSCRIPTS = str.maketrans("\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089", "0123456789")
+_SUPERSCRIPT_RUN = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207b\u207a\u207f]+")
+_SUBSCRIPT_RUN = re.compile("[\u2080-\u2089]+")
+_ROOT = re.compile(r"\u221a\s*(?:\{([^{}]*)\}|\(([^()]*)\)|(\\pi|\d+(?:\.\d+)?|[A-Za-z]))")
+
+_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(?<=\d)\s?\{?,\}?\s?\\[!,]\s*(?=\d{3}(?!\d))", ","),
+        (r"(?<=\d)\{,\}(?=\d)", ","),
+        (r"(?<=\d)\\,(?=\d{3}(?!\d))", ","),
+        (r"(?<!\\)\\!", ""),
+        (r"(?<!\\)\\(?:[,;:> ]|quad\b|qquad\b|thinspace\b|enspace\b|hspace\{[^{}]*\}|hfill\b)", " "),
+        (
+            r"\\(?:displaystyle|textstyle|limits|nolimits|scriptstyle|large|Large|small|bf|rm|it)(?![A-Za-z])",
+            " ",
+        ),
+        (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*", ""),
+        (r"(?<!\\)\\[()\[\]]", " "),
+        (r"\\?\$", ""),
+        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
+        (r"\\(?:mathbb|mathds|Bbb)\s*\{?\s*([A-Z])\s*\}?", r"\\mathbb{\1}"),
+        (r"\\(?:Reals|reals|R)(?![A-Za-z])", r"\\mathbb{R}"),
+        (r"\\operatorname\*?\s*\{\s*([A-Za-z]+)\s*\}", r"\\\1 "),
+        (r"\\(?:math(?:rm|sf|tt)|text(?:rm|bf|it|sf|tt|normal|up)|mbox|hbox|emph)\s*\{", r"\\text{"),
+        (
+            r"\\(?:mathbf|boldsymbol|bm|mathit|mathcal|vec|hat|widehat|bar|overrightarrow)\s*\{([^{}]*)\}",
+            r"{\1}",
+        ),
+        (r"\\(?:mathbf|boldsymbol|bm|vec|hat|bar)\s+([A-Za-z])", r"\1"),
+        (r"\\(?:leqslant|leqq|leq)(?![A-Za-z])", r"\\le "),
+        (r"\\(?:geqslant|geqq|geq)(?![A-Za-z])", r"\\ge "),
+        (r"\\(?:neq|not\s*=)", r"\\ne "),
+        (r"<=|=<", r"\\le "),
+        (r">=", r"\\ge "),
+        (r"!=(?!=)", r"\\ne "),
+        (r"==", "="),
+        (r"\\(?:lt)(?![A-Za-z])", "<"),
+        (r"\\(?:gt)(?![A-Za-z])", ">"),
+        (r"\\(?:cdot|times|ast)(?![A-Za-z])", "*"),
+        (r"\\div(?![A-Za-z])", "/"),
+        (r"\*\*", "^"),
+        (r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![A-Za-z])|\\text\{\s*degrees?\s*\}", r"\\deg "),
+        (r"\\?%|\\text\{\s*percent\s*\}", r"\\pct "),
+        (r"\\(?:varnothing)(?![A-Za-z])", r"\\emptyset "),
+        (r"\\(?:dots|cdots|ldots|dotsc|dotsb)(?![A-Za-z])|\.\.\.", r"\\ldots "),
+        (r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
+        (r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
+        (r"\\(?:lvert|rvert|vert)(?![A-Za-z])", "|"),
+        (r"\\(?:mid)(?![A-Za-z])", "|"),
+        (r"\\infin(?![A-Za-z])", r"\\infty "),
+        (r"\\(?:boxed|fbox)\s*\{([^{}]*)\}", r"\1"),
+        (r"\\(?:backslash)(?![A-Za-z])", r"\\setminus "),
+        (r"\\(?:arcsin|asin)(?![A-Za-z])", r"\\arcsin "),
+        (r"\\begin\{(?:[bBvV]matrix|smallmatrix|matrix)\}", r"\\begin{pmatrix}"),
+        (r"\\end\{(?:[bBvV]matrix|smallmatrix|matrix)\}", r"\\end{pmatrix}"),
+        (r"\\begin\{array\}\s*\{[^{}]*\}", r"\\begin{pmatrix}"),
+        (r"\\end\{array\}", r"\\end{pmatrix}"),
+        (r"~", " "),
+    )
+)
+_OUTER_MARKDOWN = re.compile(r"^(?:\*\*|__)(.*?)(?:\*\*|__)$", re.DOTALL)
+_SPACES = re.compile(r"\s+")
+
+
+def normalise(answer: str) -> str:
+    r"""Rewrite an answer into the one spelling the parser knows.
+
+    >>> normalise("\\dfrac{1}{2}\\,\\text{cm}"), normalise("\u00bd"), normalise("11,\\! 111"), normalise("90\u00b0")
+    ('\\frac{1}{2} \\text{cm}', '\\frac{1}{2}', '11,111', '90\\deg')
+    """
+    text = answer.strip()
+    text = _OUTER_MARKDOWN.sub(r"\1", text)
+    if not text.isascii():
+        text = _to_ascii_maths(text)
+    if "\\" in text or not text.isalnum():
+        for pattern, replacement in _REWRITES:
+            text = pattern.sub(replacement, text)
+    text = _SPACES.sub(" ", text).strip()
+    return _strip_sentence_end(text)
+
+
+def _to_ascii_maths(text: str) -> str:
+    text = _SUPERSCRIPT_RUN.sub(lambda run: "^{" + run.group().translate(_SUPERSCRIPTS) + "}", text)
+    text = _SUBSCRIPT_RUN.sub(lambda run: "_{" + run.group().translate(_SUBSCRIPTS) + "}", text)
+    text = "".join(_ascii_of(char) for char in text)
+    return _ROOT.sub(
+        lambda root: r"\sqrt{" + next(group for group in root.groups() if group is not None) + "}", text
+    )
+
+
+def _ascii_of(char: str) -> str:
+    if char.isascii():
+        return char
+    if char in _SYMBOLS:
+        return _SYMBOLS[char]
+    digit = unicodedata.decimal(char, None)
+    if digit is not None:
+        return str(digit)
+    decomposition = unicodedata.decomposition(char)
+    if decomposition.startswith("<fraction>"):
+        above, below = unicodedata.normalize("NFKD", char).split("\u2044")
+        return rf"\frac{{{above}}}{{{below}}}" if below else char
+    if char == "\u221a":
+        return char
+    return unicodedata.normalize("NFKC", char)
+
+
+def _strip_sentence_end(text: str) -> str:
+    while text and text[-1] in ".,;:" and not text.endswith("\\ldots"):
+        text = text[:-1].rstrip()
+    return text
+
+
+def words(text: str) -> str:
+    r"""Plain words of a text answer: no markup, case or punctuation.
+
+    >>> words(r"\text{(C)}"), words("No Solution."), words(r"\text{ Evelyn }")
+    ('c', 'no solution', 'evelyn')
+    """
+    text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
+    text = re.sub(r"[^\w+\-*/=<>^\\|.:]+", " ", text.casefold())
+    return text.strip(" .")
+
+
+def skeleton(text: str) -> str:
+    r"""The normalised answer without idle spaces and braces: equal skeletons are equal answers.
+
+    A space between two letters or digits stays: `2 1/3` is not `21/3`.
+
+    >>> skeleton(normalise(r"x + y^{2}")) == skeleton(normalise("x+y^2"))
+    True
+    """
+    text = re.sub(r"(?<![0-9A-Za-z]) | (?![0-9A-Za-z])", "", text)
+    return re.sub(r"([\^_])\{(\w)\}(?!\w)", r"\1\2", text)

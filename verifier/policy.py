@@ -1,0 +1,78 @@
+"""What the graders decide where practice differs: one record, printed beside every score."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class GraderName(StrEnum):
+    STRICT = "strict"
+    """Exact comparison under the policies below."""
+    RSTAR_COMPAT = "rstar_compat"
+    """The leniency of the paper's released grader."""
+
+
+class Require(StrEnum):
+    ANY = "any"
+    """Last box, else the content of `<answer>`, else an 'Answer:' line."""
+    ANSWER_BOX = "answer_box"
+    """A box inside a closed `<answer>` block (paper section 2.1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradePolicy:
+    """How answers of one benchmark or stage are graded."""
+
+    require: Require = Require.ANY
+    integer_only: bool = False
+    """Golds are integers and only an integer literal can equal one: the AIME rule, which cannot inflate."""
+    truncated_is_wrong: bool = False
+    """A response cut at the token limit earns nothing, whatever it says (paper section 2.2.1; RL)."""
+    graders: tuple[GraderName, ...] = (GraderName.STRICT,)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "graders": [grader.value for grader in self.graders]}
+
+
+RL_POLICY = GradePolicy(require=Require.ANSWER_BOX, integer_only=True, truncated_is_wrong=True)
+"""Rewards of the three RL stages: integer answers only (paper section 4.2)."""
+
+EVAL_GRADERS = (GraderName.STRICT, GraderName.RSTAR_COMPAT)
+"""Samples files hold both, with the list of disagreements."""
+
+MAX_RESPONSE_CHARS = 4_000_000
+MAX_ANSWER_CHARS = 10_000
+"""Longer answers are compared as text only."""
+CASE_LIMIT_S = 1.5
+"""Longest wait for the symbolic worker; with everything else a case stays under 2 s."""
+
+RULES: dict[str, str] = {
+    "extraction": "outside the thinking: last \\boxed or \\fbox; else <answer>; else an 'Answer:' line; no bare number",
+    "several boxes": "the last one counts; the verdict's rule says how many there were",
+    "unclosed box": "read when the model ended its turn itself; not read when the response was cut at the limit",
+    "empty box": "no answer",
+    "empty gold": "unparsed, never correct",
+    "percent": "n% equals n and n/100; without a percent sign on either side there is no factor 100",
+    "units": "dropped; two different known units on both sides are wrong",
+    "degrees": "the sign is dropped; degrees never equal radians",
+    "bases": "a missing base is accepted when the digits agree (42 is not 52_8); two bases compare by value",
+    "thousands": "1,234 is a number; '1, 234' is a list unless the gold is such a number",
+    "fractions": "need not be reduced; 2 1/3 is a mixed number",
+    "decimals": "a decimal stands for an exact value if it has at least 6 significant digits and every digit is right "
+    "(rounded or cut); two decimals compare exactly",
+    "integers": "exact at any size; 204.0 equals 204",
+    "lists": "roots in any order; {..} and a bare list are alike; repeated members count",
+    "tuples": "ordered; a column or row vector may be written as a tuple; a tuple is not a list",
+    "intervals": "end points and their closedness count; relations, unions and complements are read as sets",
+    "variables": "names count; expressions are equal where both are real",
+    "plus-minus": "stands for both values",
+    "equations": "a name, f(x) or 'sum =' on the left is dropped; equations are equal up to a constant factor",
+    "no solution": "'no solution', 'none' and the empty set are one answer",
+    "modulus": "a missing (mod n) is accepted; two different moduli are wrong",
+    "digits": "full-width and other decimal digits are read",
+    "text": "case and punctuation do not count; (C) equals C",
+    "too heavy": "an answer too large to compute is equal only to the same text; otherwise verdict timeout",
+}
+"""The policies that move numbers (shown by `python -m verifier policies` and in every summary)."""

@@ -1,0 +1,245 @@
+"""Killable worker processes for the symbolic path.
+
+A worker is a child process that imports sympy once and keeps a fork of itself to compute. It waits for the fork
+with its own clock, kills it at the limit and forks another at once. The asking side has a later limit of its own. No
+signals or alarms, so any thread may ask. Workers start at first use, die with the pool, and end by themselves when the
+asking process closes its end of the pipe.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verifier.policy import CASE_LIMIT_S
+
+START_LIMIT_S = 60.0
+"""Importing sympy on a loaded machine; not charged to a case."""
+BACKSTOP_S = 5.0
+"""How much longer the asking side waits before it gives up on the worker itself."""
+MEMORY_BYTES = 3 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a worker said: `value`, or `error`, or neither when it was killed at the limit."""
+
+    value: bool | None = None
+    error: str = ""
+    timed_out: bool = False
+
+
+class Worker:
+    """One child process. Not shared between threads: take it from a `Pool`."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+
+    def ask(self, op: str, gold: str, answer: str, limit_s: float = CASE_LIMIT_S) -> Reply:
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            request = {"op": op, "gold": gold, "answer": answer, "limit_s": limit_s}
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            line = read_line(process.stdout.fileno(), limit_s + BACKSTOP_S)
+        except OSError as error:
+            self.close()
+            return Reply(error=f"worker died: {error}")
+        if line is None:
+            self.close()
+            return Reply(timed_out=True)
+        if not line:
+            self.close()
+            return Reply(error="worker died: out of memory, or a crash in the symbolic engine")
+        return Reply(**json.loads(line))
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if self._owner == os.getpid():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._owner != os.getpid():
+            # A fork copied this object; the child process belongs to the parent.
+            self._process = None
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        root = str(Path(__file__).resolve().parents[1])
+        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "verifier.workers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert process.stdout is not None
+        if read_line(process.stdout.fileno(), START_LIMIT_S) != b"ready\n":
+            process.kill()
+            process.wait()
+            raise RuntimeError("the symbolic worker did not start: is math-verify installed?")
+        self._process, self._owner = process, os.getpid()
+        return process
+
+
+def read_line(fd: int, limit_s: float) -> bytes | None:
+    """One line; None at the limit; empty when the other end is gone."""
+    deadline = time.monotonic() + limit_s
+    data = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(fd, selectors.EVENT_READ)
+        while not data.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                return None
+            piece = os.read(fd, 1 << 16)
+            if not piece:
+                return b""
+            data += piece
+    return data
+
+
+class Pool:
+    """A fixed number of lazily started workers; safe to use from many threads."""
+
+    def __init__(self, num_workers: int = 1) -> None:
+        self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()
+        self._all = [Worker() for _ in range(num_workers)]
+        for worker in self._all:
+            self._idle.put(worker)
+
+    def ask(self, op: str, gold: str, answer: str, limit_s: float = CASE_LIMIT_S) -> Reply:
+        worker = self._idle.get()
+        try:
+            return worker.ask(op, gold, answer, limit_s)
+        except (OSError, RuntimeError) as error:
+            return Reply(error=str(error))
+        finally:
+            self._idle.put(worker)
+
+    def close(self) -> None:
+        for worker in self._all:
+            worker.close()
+
+
+_lock = threading.Lock()
+_shared: Pool | None = None
+_shared_owner = 0
+
+
+def shared_pool() -> Pool:
+    """The pool of this process; a forked child gets its own."""
+    global _shared, _shared_owner
+    with _lock:
+        if _shared is None or _shared_owner != os.getpid():
+            _shared, _shared_owner = Pool(), os.getpid()
+            atexit.register(_shared.close)
+        return _shared
+
+
+def close() -> None:
+    """Stop the shared workers; the next question starts them again."""
+    with _lock:
+        if _shared is not None and _shared_owner == os.getpid():
+            _shared.close()
+
+
+_DIED = "the symbolic engine died"
+
+
+class _Fork:
+    """The fork that computes; lives inside the worker."""
+
+    def __init__(self) -> None:
+        request_read, self._request = os.pipe()
+        self._reply, reply_write = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._request)
+            os.close(self._reply)
+            _compute(request_read, reply_write)
+        os.close(request_read)
+        os.close(reply_write)
+
+    def ask(self, line: bytes, limit_s: float) -> Reply:
+        try:
+            os.write(self._request, line)
+        except OSError:
+            return Reply(error=_DIED)
+        answer = read_line(self._reply, limit_s)
+        if answer is None:
+            return Reply(timed_out=True)
+        return Reply(**json.loads(answer)) if answer else Reply(error=f"{_DIED}: memory or a crash")
+
+    def close(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self._request)
+        os.close(self._reply)
+
+
+def _compute(requests: int, replies: int) -> None:
+    """Body of the fork; never returns."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    with os.fdopen(requests, "rb") as lines:
+        for line in lines:
+            reply = _answer(json.loads(line))
+            os.write(replies, json.dumps({"value": reply.value, "error": reply.error}).encode() + b"\n")
+    os._exit(0)
+
+
+def _answer(request: dict[str, Any]) -> Reply:
+    from verifier import symbolic
+
+    run = {"equal": symbolic.equal, "math_verify": symbolic.math_verify}[request["op"]]
+    try:
+        return Reply(value=run(request["gold"], request["answer"]))
+    except Exception as error:  # whatever the engine raises is the reply, never a score
+        return Reply(error=f"{type(error).__name__}: {error}"[:200])
+
+
+def main() -> None:
+    """Serve requests on standard input until it closes."""
+    sys.setrecursionlimit(3000)
+    replies = os.dup(1)
+    os.dup2(2, 1)
+    from verifier import symbolic
+
+    symbolic.equal("\\frac{1}{2}", "0.5")  # the first parse builds tables; no case pays for it
+    fork = _Fork()
+    os.write(replies, b"ready\n")
+    for line in sys.stdin.buffer:
+        reply = fork.ask(line, json.loads(line)["limit_s"])
+        if reply.timed_out or reply.error.startswith(_DIED):
+            fork.close()
+            fork = _Fork()
+        record = {"value": reply.value, "error": reply.error, "timed_out": reply.timed_out}
+        os.write(replies, json.dumps(record).encode() + b"\n")
+    fork.close()
+
+
+if __name__ == "__main__":
+    main()

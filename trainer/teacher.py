@@ -39,6 +39,9 @@ _VERBOSE = (
     "I want to be careful here, so I go through it step by step. ",
 )
 _MAX_RETRIES_OF_OURS = 2
+_LONG_LEVEL = 4
+_MAX_LONG_CALLS = 2
+"""A third copy of a long program would fit no stage's budget."""
 
 
 class TeacherError(RuntimeError):
@@ -347,7 +350,7 @@ def write_transcripts(
             rng=Random(digest(f"teacher|{seed}|{problem.id}")),
             tool_name=tool_name,
             limits=limits,
-            max_calls=max_calls,
+            max_calls=min(max_calls, _MAX_LONG_CALLS) if family.level == _LONG_LEVEL else max_calls,
         )
         scripts.append(writer.script())
     return _advance_together(scripts, run_many)

@@ -3,7 +3,6 @@ import io
 import os
 import subprocess
 import sys
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -188,19 +187,18 @@ def test_another_seed_draws_other_problems():
     assert draw(1) == draw(1)
 
 
-def test_splits_are_the_same_in_every_process():
+def test_splits_are_the_same_in_every_process(project_root):
     code = (
         "from trainer.problems import generate_splits\n"
         "from trainer.problems.family import digest\n"
         "s = generate_splits(seed=5, num_sft=60, num_train=20, num_dev=20, num_test=20, min_ring=20)\n"
         "print(digest(repr([p.to_json() for p in s.all_problems()])))"
     )
-    root = Path(__file__).parents[2]
 
     def in_process(hash_seed: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=root,
+            cwd=project_root,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,

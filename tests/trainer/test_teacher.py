@@ -2,6 +2,8 @@ import contextlib
 import io
 import json
 import re
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -172,6 +174,16 @@ def test_a_row_does_not_depend_on_the_other_problems():
 
 def test_no_clock_gets_into_a_row(noisy):
     assert all(t.result.wall_s == 0.0 for row in noisy for t in row.turns if t.result)
+
+
+def test_a_long_program_is_written_at_most_twice(noisy):
+    assert max(row.num_calls for row in noisy if row.problem.level == 4) == 2
+    assert max(row.num_calls for row in noisy) == 3
+
+
+def test_nothing_here_needs_torch(project_root):
+    code = "import sys, trainer.problems, trainer.teacher; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=project_root, check=False).returncode == 0
 
 
 def test_two_calls_carry_the_printed_value_into_the_second():

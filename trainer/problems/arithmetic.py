@@ -67,9 +67,9 @@ class DigitSum(Family):
 class SquareList(Family):
     """Squares of a long list of numbers, added: the long family.
 
-    The taught program names every number twice, about six tokens each, so 10 to 36 numbers need about 110 to
-    270 tokens of response: most lists are too long for the first stage's budget of 144, some for the second's
-    of 208, none for the third's of 288 unless a call fails. The question takes half as many tokens.
+    The taught program names every number twice, about six tokens each, so 10 to 30 numbers need about 115 to
+    240 tokens of response: three quarters are too long for the first stage's budget of 144, a quarter for the
+    second's of 208, none for the third's of 288 unless a call fails. The question takes half as many tokens.
     """
 
     name = "square_list"
@@ -77,7 +77,7 @@ class SquareList(Family):
     level = 4
     fields = ("numbers",)
     min_numbers = 10
-    max_numbers = 36
+    max_numbers = 30
 
     def draw(self, rng: Random) -> Params:
         num = rng.randint(self.min_numbers, self.max_numbers)

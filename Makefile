@@ -1,16 +1,16 @@
-# Ten verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
+# Nine verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
 #
 #   setup      virtual environment in .venv, packages pinned by constraints.txt
 #   reproduce  the whole pipeline; ARGS="--configfile config/micro.yaml" and the like go to snakemake
 #   test       all tests, KILLS kill moments among them      test-kill  kill moments alone
 #   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
 #   lock       resolve constraints.txt afresh                bench      speed against peers, as JSON
-#   ablations  arms and controls beyond the main run         clean      remove caches (never results)
+#   clean      remove caches (never results)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup reproduce test test-kill check fmt lock bench ablations clean
+.PHONY: setup reproduce test test-kill check fmt lock bench clean
 
 PYTHON ?= python3
 CORES ?= all
@@ -60,7 +60,6 @@ check: $(READY)
 	$(IN_VENV) ruff check .
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) snakefmt --check $(SMK_FILES)
-	$(IN_VENV) snakemake --lint
 	$(IN_VENV) lint-imports --no-cache
 	$(IN_VENV) python -m tests.checks
 	$(IN_VENV) pyright
@@ -76,9 +75,6 @@ lock: $(READY)
 bench: $(READY)
 	$(IN_VENV) python -m sandbox bench --json
 	$(IN_VENV) python -m trainer schedule --json
-
-ablations: $(READY)
-	$(IN_VENV) snakemake --cores $(CORES) ablations $(ARGS)
 
 clean:
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info

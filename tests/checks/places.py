@@ -15,7 +15,7 @@ from tests.checks import tree
 
 _END = r"""(?:/[\w.-]+|(?=[\s"'`]|$))"""
 _PATTERNS = (
-    (re.compile(r"(?<![\w.~-])/(?:work|root|home/\w+|Users/\w+)" + _END), "absolute path"),
+    (re.compile(r"(?<![\w.~})-])/(?:work|root|home/\w+|Users/\w+)" + _END), "absolute path"),
     (re.compile(r"\b[\w.-]*(?:py[p]i|py[t]hon[h]osted|np[m]js)\.(?:org|com)"), "package host"),
     (re.compile(r"--(?:extra-)?index[-]url|--find[-]links|--trusted[-]host"), "package index option"),
     (re.compile(r"\bfile:/{2,3}\w"), "file URL"),

@@ -35,7 +35,15 @@ def test_the_path_of_the_checkout_itself_is_found(checkout: Checkout) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["results/work/sft", "at work/root level", "/proc/self/fd", "~/work/x", "../work/a", "/usr/bin/python3"],
+    [
+        "results/work/sft",
+        'f"{RUN}/work/eval"',
+        "at work/root level",
+        "/proc/self/fd",
+        "~/work/x",
+        "../work/a",
+        "/usr/bin/python3",
+    ],
 )
 def test_places_that_every_machine_has_pass(checkout: Checkout, line: str) -> None:
     assert places.problems(checkout({"a.md": line})) == []

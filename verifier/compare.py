@@ -129,6 +129,10 @@ def same(a: Answer, b: Answer) -> bool:
     a, b = _bare(a), _bare(b)
     if isinstance(a, Expression) and isinstance(b, Expression):
         return _same_expression(a, b)
+    if isinstance(a, Union) and isinstance(b, Sequence):
+        a = _as_list(a)
+    if isinstance(b, Union) and isinstance(a, Sequence):
+        b = _as_list(b)
     if isinstance(a, Text) or isinstance(b, Text):
         return _same_text(a, b)
     if isinstance(a, Relation) and isinstance(b, Relation):
@@ -154,6 +158,17 @@ def _bare(answer: Answer) -> Answer:
     """A single member in braces is not unwrapped; a single bare one is."""
     if isinstance(answer, Sequence) and len(answer.members) == 1 and not answer.braced:
         return answer.members[0]
+    return answer
+
+
+def _as_list(answer: Answer) -> Answer:
+    """`(1,2) or (2,1)` beside a list is a list of two points."""
+    if isinstance(answer, Union) and answer.op == "or":
+        points = [
+            isinstance(part, Bracketed) and (part.left, part.right) == ("(", ")") for part in answer.parts
+        ]
+        if all(points) or not any(isinstance(part, Bracketed | Relation) for part in answer.parts):
+            return Sequence(answer.parts)
     return answer
 
 
@@ -381,6 +396,11 @@ def _name_on_left(relation: Relation) -> str:
     first = relation.sides[0]
     if isinstance(first, Text):
         return first.words or ""
+    if isinstance(first, Bracketed | Sequence):
+        names = [
+            side.node.name for side in first.members if isinstance(side, Expression) and side.node.variables()
+        ]
+        return ",".join(names) if len(names) == len(first.members) else ""
     if not isinstance(first, Expression):
         return ""
     node = first.node

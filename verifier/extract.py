@@ -16,6 +16,8 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _ANSWER_LINE = re.compile(r"(?i)(?<![a-z])answer(?:\s+is)?\s{0,3}[:\uff1a]")
 _MARKDOWN = re.compile(r"\*\*|__|`")
 _EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
+_PROSE = re.compile(r"(?i)\b(?:is|are)\b")
+_INLINE = re.compile(r"\$([^$]{1,500})\$|\\\((.{1,500}?)\\\)")
 _UNCLOSED_CHARS = 200
 
 
@@ -154,10 +156,25 @@ def _answer_line(text: str) -> Extraction:
     if last is None:
         return Extraction(answer=None, rule="no answer marker")
     lines = [_plain(line) for line in text[last.end() :].split("\n", 6)[:6]]
-    line = next((line for line in lines if line), "")
+    line = _without_prose(next((line for line in lines if line), ""))
     if "," not in line:
         line = _EQUALS.split(line)[-1].strip()
     return _nonempty(line, "answer line")
+
+
+def _without_prose(line: str) -> str:
+    """The formula of a sentence: its last `$..$` or what stands behind its last 'is'. Other lines are kept whole.
+
+    >>> _without_prose("The final answer is $(0, 1)$. I hope it is correct."), _without_prose("x + 1")
+    ('(0, 1)', 'x + 1')
+    """
+    if not _PROSE.search(line):
+        return line
+    spans = _INLINE.findall(line)
+    if spans:
+        return next(span for span in spans[-1] if span).strip()
+    sentence = re.split(r"\.(?:\s|$)", line, maxsplit=1)[0]
+    return re.split(r"\bis\b", sentence)[-1].strip()
 
 
 def _plain(text: str) -> str:

@@ -34,7 +34,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"(?<=\d)\s?\{?,\}?\s?\\[!,]\s*(?=\d{3}(?!\d))", ","),
-        (r"(?<=\d)\{,\}(?=\d)", ","),
+        (r"(?<=\d)\s?\{,\s?\}\s?(?=\d)", ","),
         (r"(?<=\d)\\,(?=\d{3}(?!\d))", ","),
         (r"(?<!\\)\\!", ""),
         (r"(?<!\\)\\(?:[,;:> ]|quad\b|qquad\b|thinspace\b|enspace\b|hspace\{[^{}]*\}|hfill\b)", " "),
@@ -44,7 +44,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*", ""),
         (r"(?<!\\)\\[()\[\]]", " "),
-        (r"\\?\$", ""),
+        (r"\\?\$|[\u20ac\u00a3\u00a5]|\\(?:euro|pounds)(?![A-Za-z])", ""),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
         (r"\\(?:mathbb|mathds|Bbb)\s*\{?\s*([A-Z])\s*\}?", r"\\mathbb{\1}"),
@@ -69,7 +69,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\div(?![A-Za-z])", "/"),
         (r"\*\*", "^"),
         (r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![A-Za-z])|\\text\{\s*degrees?\s*\}", r"\\deg "),
-        (r"\\?%|\\text\{\s*percent\s*\}", r"\\pct "),
+        (r"\\?%|\\text\{\s*percent\s*\}|(?<=\d) ?(?:percent|pct)(?![a-z])", r"\\pct "),
         (r"\\(?:varnothing)(?![A-Za-z])", r"\\emptyset "),
         (r"\\(?:dots|cdots|ldots|dotsc|dotsb)(?![A-Za-z])|\.\.\.", r"\\ldots "),
         (r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
@@ -88,6 +88,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 _OUTER_MARKDOWN = re.compile(r"^(?:\*\*|__)(.*?)(?:\*\*|__)$", re.DOTALL)
+_SPACED_GROUPS = re.compile(r"[+-]?\d{1,3}(?: \d{3})+(?:\.\d+)?")
 _SPACES = re.compile(r"\s+")
 
 
@@ -105,6 +106,8 @@ def normalise(answer: str) -> str:
         for pattern, replacement in _REWRITES:
             text = pattern.sub(replacement, text)
     text = _SPACES.sub(" ", text).strip()
+    if _SPACED_GROUPS.fullmatch(text):
+        text = text.replace(" ", "")
     return _strip_sentence_end(text)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
 
 from verifier.answers import Answer, Bracketed, Everything, Expression, Nothing, Relation, Sequence, Union
 from verifier.arithmetic import as_real, is_real, same_value, value_of
+from verifier.latex import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ def _of_relation(relation: Relation) -> RealSet:
     if any(op in ("in", "=") for op in relation.ops):
         raise NotASet
     names = [_name(side) for side in relation.sides]
+    if len(names) == 2 and not any(names):
+        return _of_linear(relation)
     if sum(name is not None for name in names) != 1:
         raise NotASet
     at = next(index for index, name in enumerate(names) if name is not None)
@@ -126,11 +130,47 @@ def _of_relation(relation: Relation) -> RealSet:
     return result
 
 
+def _of_linear(relation: Relation) -> RealSet:
+    """Solve `a x + b op 0` for the one variable it has: `-x > -1` is `x < 1`."""
+    low, high = relation.sides
+    if not isinstance(low, Expression) or not isinstance(high, Expression):
+        raise NotASet
+    names = low.node.variables() | high.node.variables()
+    if len(names) != 1:
+        raise NotASet
+    name = next(iter(names))
+
+    def difference(at: int) -> Fraction:
+        left, right = (value_of(side, {name: Fraction(at)}) for side in (low.node, high.node))
+        if not isinstance(left, Fraction) or not isinstance(right, Fraction):
+            raise NotASet
+        return left - right
+
+    constant, slope = difference(0), difference(1) - difference(0)
+    if slope == 0 or any(difference(at) != constant + slope * at for at in (2, 5, -3)):
+        raise NotASet
+    op = relation.ops[0] if slope > 0 else _FLIPPED[relation.ops[0]]
+    root = -constant / slope
+    return _half(op, Expression(Node("num", value=root, name="dec")))
+
+
 _FLIPPED = {"<": ">", ">": "<", "le": "ge", "ge": "le", "ne": "ne"}
 
 
 def _name(side: Answer) -> str | None:
-    return side.node.name if isinstance(side, Expression) and side.node.op == "var" else None
+    """The variable that is a whole side; `f(x)` counts as one."""
+    if not isinstance(side, Expression):
+        return None
+    node = side.node
+    if node.op == "var":
+        return node.name
+    if (
+        node.op == "mul"
+        and node.args[0].op == node.args[1].op == "var"
+        and node.args[0].name in ("f", "g", "h")
+    ):
+        return node.args[0].name
+    return None
 
 
 def _half(op: str, other: Answer) -> RealSet:

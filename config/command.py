@@ -66,5 +66,14 @@ def read_sections(
         raise ConfigError("give either --config/--set or --sections/--runtime, not both")
     base: Config = resolve()
     view = load_sections(sections or sections_json(base, declared), declared)
-    given = load_sections(runtime, ["runtime"]).runtime if runtime else base.runtime
-    return view, given
+    return view, _read_runtime(Path(runtime)) if runtime else base.runtime
+
+
+def _read_runtime(path: Path) -> RuntimeSection:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}); start the run with snakemake"
+        ) from None
+    return load_sections(text, ["runtime"]).runtime

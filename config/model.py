@@ -52,7 +52,9 @@ class ModelSection(Section):
         if self.source == "pretrained" and self.path is None:
             raise ValueError("model.path must name a checkpoint when model.source is pretrained")
         if self.heads % self.kv_heads:
-            raise ValueError(f"model.heads = {self.heads} must be a multiple of model.kv_heads = {self.kv_heads}")
+            raise ValueError(
+                f"model.heads = {self.heads} must be a multiple of model.kv_heads = {self.kv_heads}"
+            )
         return self
 
 
@@ -176,6 +178,8 @@ class ObjectiveSection(Section):
     """Optimizer updates per rollout batch. At 1 the ratio is 1 and the clip never acts."""
     grader: Literal["strict", "rstar_compat"]
     """Which grader's verdict becomes the reward."""
+    reward: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None
+    """Own reward as package.module:function, (Problem, Trajectory) -> Verdict; null: the grader."""
     optimizer: OptimizerSection
     micro_batch_tokens: Positive
     """Most tokens (padding included) in one forward pass; changes rounding only."""
@@ -302,6 +306,8 @@ class EvalPlan(Section):
 class EvalSection(Section):
     plans: dict[str, EvalPlan]
     top_p: Annotated[float, Field(gt=0.0, le=1.0)]
+    max_prompt: Positive
+    """Longest question in tokens; a longer one is counted as 'does not fit'."""
     max_response: Positive
     """Paper: 30K."""
     max_turns: Positive
@@ -330,6 +336,16 @@ class PathsSection(Section):
     """Folder of all runs."""
 
 
+class ThreadsSection(Section):
+    """torch threads within an operation, by kind of job. They decide the order of additions, hence the bits."""
+
+    sft: Positive
+    rl: Positive
+    """One leaves the other cores to the tool calls."""
+    eval: Positive
+    """Evaluation, filter, score and everything else."""
+
+
 class RuntimeSection(Section):
     """Where and how, never what: enters no rule parameter and no digest."""
 
@@ -339,8 +355,7 @@ class RuntimeSection(Section):
     """Which preset this is, for the report."""
     paths: PathsSection
     device: Literal["cpu", "cuda"]
-    threads: Positive
-    """torch threads within an operation."""
+    threads: ThreadsSection
     interop_threads: Positive
     """torch threads between operations."""
     deterministic: bool
@@ -367,13 +382,13 @@ class Config(Section):
     def _budgets_fit(self) -> Self:
         """A budget that cannot hold the prompt and one turn trains on truncation only (public fault B29)."""
         for name, stage in (("rl1", self.rl.rl1), ("rl2", self.rl.rl2), ("rl3", self.rl.rl3)):
-            _check_budget(self, f"rl.{name}.max_response", stage.max_response)
+            _check_budget(self, f"rl.{name}.max_response", stage.max_response, self.rollout.max_prompt)
             if stage.prompts_per_step % self.objective.updates_per_step:
                 raise ValueError(
                     f"rl.{name}.prompts_per_step = {stage.prompts_per_step} does not divide into "
                     f"objective.updates_per_step = {self.objective.updates_per_step} equal updates"
                 )
-        _check_budget(self, "eval.max_response", self.eval.max_response)
+        _check_budget(self, "eval.max_response", self.eval.max_response, self.eval.max_prompt)
         return self
 
     @model_validator(mode="after")
@@ -390,16 +405,20 @@ MIN_TURN_TOKENS = 32
 """Fewest tokens in which a turn can call the tool or answer."""
 
 
-def _check_budget(config: Config, key: str, max_response: int) -> None:
+def _check_budget(config: Config, key: str, max_response: int, max_prompt: int) -> None:
     if max_response < MIN_TURN_TOKENS:
-        raise ValueError(f"{key} = {max_response} holds no turn; at least {MIN_TURN_TOKENS} tokens are needed")
-    needed = config.rollout.max_prompt + max_response
+        raise ValueError(
+            f"{key} = {max_response} holds no turn; at least {MIN_TURN_TOKENS} tokens are needed"
+        )
+    needed = max_prompt + max_response
     if config.model.source == "random" and needed > config.model.max_positions:
         raise ValueError(
-            f"rollout.max_prompt + {key} = {needed} tokens exceed model.max_positions = {config.model.max_positions}"
+            f"the longest prompt and {key} = {needed} tokens exceed model.max_positions = {config.model.max_positions}"
         )
     if needed > config.rollout.kv_tokens:
-        raise ValueError(f"rollout.kv_tokens = {config.rollout.kv_tokens} holds not one rollout of {needed} tokens")
+        raise ValueError(
+            f"rollout.kv_tokens = {config.rollout.kv_tokens} holds not one rollout of {needed} tokens"
+        )
 
 
 def json_schema() -> dict[str, object]:

@@ -45,6 +45,7 @@ def resolve_mapping(mapping: Mapping[str, Any], *, source: str = "configuration"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
+    """Read one YAML mapping; ConfigError when it is missing or something else."""
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -8,8 +8,16 @@ _SHAPES: tuple[tuple[str, float, str], ...] = (
     ("truncated_frac", 0.5, "more than half of the rollouts hit the length limit: raise max_response"),
     ("no_tool_frac", 0.95, "the model has stopped using the tool"),
     ("repeated_call_frac", 0.5, "most rollouts run the same code twice: the tool loop may be running away"),
-    ("groups_all_wrong_frac", 0.95, "nearly every problem is failed in every rollout: there is nothing to learn from"),
-    ("groups_all_right_frac", 0.95, "nearly every problem is solved in every rollout: there is nothing left to learn"),
+    (
+        "groups_all_wrong_frac",
+        0.95,
+        "nearly every problem is failed in every rollout: there is nothing to learn from",
+    ),
+    (
+        "groups_all_right_frac",
+        0.95,
+        "nearly every problem is solved in every rollout: there is nothing left to learn",
+    ),
 )
 
 

@@ -23,7 +23,7 @@ _MARKERS = re.compile("|".join(re.escape(marker) for marker in (*SPECIAL, *TAGS)
 
 def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
     """Publish checkpoints/base. `view` holds model and rollout."""
-    use_threads(runtime)
+    use_threads(runtime, runtime.threads.eval)
     folder = RunFolder.of(runtime)
     corpus = verify(folder.corpus)
     made = folder.checkpoint("base").with_name(".base.tmp")
@@ -58,7 +58,7 @@ def _make_random(view: Any, documents: Path, chat: ChatFormat, made: Path) -> di
         if piece
     )
     tokenizer = train_tokenizer(pieces, view.model.vocab_size)
-    end_id, pad_id = tokenizer.token_to_id(TURN_END), tokenizer.token_to_id(END_OF_TEXT)
+    (end_id,), (pad_id,) = (tokenizer.encode(token).ids for token in (TURN_END, END_OF_TEXT))
     model = random_model(view.model, view.model.vocab_size, end_id, pad_id)
     save_model(model, made)
     save_tokenizer(tokenizer, made, chat)
@@ -70,7 +70,9 @@ def _make_random(view: Any, documents: Path, chat: ChatFormat, made: Path) -> di
 
 def _copy_pretrained(source: Path, made: Path) -> None:
     if not (source / "config.json").is_file():
-        raise ConfigError(f"model.path = {source}: holds no config.json; give a Hugging Face checkpoint folder")
+        raise ConfigError(
+            f"model.path = {source}: holds no config.json; give a Hugging Face checkpoint folder"
+        )
     for path in source.iterdir():
         if path.is_file() and path.suffix in {".json", ".safetensors", ".jinja", ".txt", ".model"}:
             shutil.copyfile(path, made / path.name)

@@ -81,7 +81,10 @@ class ChatFormat:
         """The tool's function signature as one line of JSON."""
         properties = {"code": {"type": "string", "description": "The Python code to run."}}
         if not self.session:
-            properties["input"] = {"type": "string", "description": "Text given to the code on standard input."}
+            properties["input"] = {
+                "type": "string",
+                "description": "Text given to the code on standard input.",
+            }
         function = {
             "name": self.tool_name,
             "description": "Run Python code and return what it prints; an exception is returned as its message.",
@@ -151,7 +154,9 @@ def parse_turn(text: str, tool_name: str) -> ParsedTurn:
         return ParsedTurn(call=CallKind.PARSE_ERROR, error=message, num_extra_calls=extra)
     if name != tool_name:
         return ParsedTurn(
-            call=CallKind.UNKNOWN_TOOL, error=f"no tool named {name[:64]!r}; use {tool_name}", num_extra_calls=extra
+            call=CallKind.UNKNOWN_TOOL,
+            error=f"no tool named {name[:64]!r}; use {tool_name}",
+            num_extra_calls=extra,
         )
     return ParsedTurn(call=CallKind.EXECUTED, code=code, stdin=stdin, num_extra_calls=extra)
 
@@ -214,8 +219,11 @@ def cut_middle(text: str, limit: int) -> str:
 
 def _without_tags(text: str) -> str:
     """Disarm chat markers in tool output, so that printing one cannot forge a turn or an answer."""
-    return text.replace("<|", "< |").replace("<tool", "< tool").replace("</tool", "</ tool").replace(
-        "<answer", "< answer"
+    return (
+        text.replace("<|", "< |")
+        .replace("<tool", "< tool")
+        .replace("</tool", "</ tool")
+        .replace("<answer", "< answer")
     )
 
 
@@ -235,7 +243,13 @@ def chat_template(chat: ChatFormat) -> str:
         "{{- " + json.dumps(system) + " }}"
         "{%- for message in messages %}"
         "{%- if message.role == 'user' %}"
-        "{{- " + start + " + (" + json.dumps(task) + " if loop.first else '') + message.content + " + end + " }}"
+        "{{- "
+        + start
+        + " + ("
+        + json.dumps(task)
+        + " if loop.first else '') + message.content + "
+        + end
+        + " }}"
         "{%- elif message.role == 'tool' %}"
         "{{- " + start + " + '<tool_response>\\n' + message.content + '\\n</tool_response>' + " + end + " }}"
         "{%- elif message.role == 'assistant' %}"

@@ -53,10 +53,14 @@ class Manifest:
         try:
             return cls(**record)
         except TypeError as error:
-            raise ConfigError(f"{folder / MANIFEST}: is not a manifest ({error}); delete it and run again") from None
+            raise ConfigError(
+                f"{folder / MANIFEST}: is not a manifest ({error}); delete it and run again"
+            ) from None
 
 
-def write_folder(folder: Path, made: Path, manifest_of: Mapping[str, Any], run: Mapping[str, Any]) -> Manifest:
+def write_folder(
+    folder: Path, made: Path, manifest_of: Mapping[str, Any], run: Mapping[str, Any]
+) -> Manifest:
     """Publish the files in `made` as `folder`: files first, manifest last, each by rename.
 
     `made` must lie on the same file system and is used up. `manifest_of`: fields of Manifest but `files`.
@@ -90,5 +94,7 @@ def verify(folder: Path) -> Manifest:
             raise ConfigError(f"{path}: is missing though {MANIFEST} lists it; {remedy}")
         found = sha256_of(path)
         if found != wanted:
-            raise ConfigError(f"{path}: sha256 {found[:12]} differs from {MANIFEST} ({wanted[:12]}); {remedy}")
+            raise ConfigError(
+                f"{path}: sha256 {found[:12]} differs from {MANIFEST} ({wanted[:12]}); {remedy}"
+            )
     return manifest

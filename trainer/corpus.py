@@ -76,6 +76,7 @@ def build_corpus(view: Any, runtime: RuntimeSection) -> Manifest:
 
 
 def document_of(row: TeacherRow, chat: ChatFormat) -> Document:
+    """A transcript as text, with each result as the model would read it."""
     turns = []
     for turn in row.turns:
         response = None
@@ -139,7 +140,9 @@ def read_documents(path: Path) -> list[Document]:
         try:
             documents.append(Document.from_json(json.loads(line)))
         except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path}, line {number}: is not an SFT document ({error}); see trainer.corpus") from None
+            raise ConfigError(
+                f"{path}, line {number}: is not an SFT document ({error}); see trainer.corpus"
+            ) from None
     return documents
 
 

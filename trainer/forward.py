@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from trainer.logprobs import TokenScores, TokenTable, token_scores, token_table
+from trainer.model import head_weight
 from trainer.pack import MicroBatch
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def hidden_states(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
 def score_batch(model: PreTrainedModel, batch: MicroBatch, temperature: float) -> TokenScores:
     """Log-prob and entropy of every sampled token, with gradient."""
     targets = torch.from_numpy(batch.target_S).to(model.device)
-    return token_scores(hidden_states(model, batch), model.get_output_embeddings().weight, targets, temperature)
+    return token_scores(hidden_states(model, batch), head_weight(model), targets, temperature)
 
 
 @torch.inference_mode()
 def table_batch(model: PreTrainedModel, batch: MicroBatch, temperature: float) -> TokenTable:
     """Log-prob, entropy and rank of every sampled token, without gradient."""
     targets = torch.from_numpy(batch.target_S).to(model.device)
-    return token_table(hidden_states(model, batch), model.get_output_embeddings().weight, targets, temperature)
+    return token_table(hidden_states(model, batch), head_weight(model), targets, temperature)

@@ -59,7 +59,9 @@ class GrpoTrainer:
         self.model = load_model(checkpoint, device)
         self.objective = objective
         section = objective.optimizer
-        self.optimizer = adamw(self.model, lr=section.lr, betas=section.betas, weight_decay=section.weight_decay)
+        self.optimizer = adamw(
+            self.model, lr=section.lr, betas=section.betas, weight_decay=section.weight_decay
+        )
         self._clip = Clip(low=objective.clip_low, high=objective.clip_high)
 
     def update(self, batch: UpdateBatch) -> UpdateMetrics:
@@ -114,7 +116,9 @@ class GrpoTrainer:
 
     def save(self, folder: Path) -> None:
         """Write weights and optimizer state into an existing folder."""
-        save_file({name: tensor.contiguous() for name, tensor in self.export_weights().items()}, folder / WEIGHTS)
+        save_file(
+            {name: tensor.contiguous() for name, tensor in self.export_weights().items()}, folder / WEIGHTS
+        )
         save_optimizers([self.optimizer], folder / OPTIMIZER)
 
     def load(self, folder: Path) -> None:
@@ -135,7 +139,9 @@ class GrpoTrainer:
     def _schedule(self, rows: list[Row]) -> list[tuple[int, ...]]:
         if not rows:
             return []
-        return padded_schedule([len(row.ids) for row in rows], self.objective.micro_batch_tokens).micro_batches
+        return padded_schedule(
+            [len(row.ids) for row in rows], self.objective.micro_batch_tokens
+        ).micro_batches
 
     def _backward(
         self,
@@ -158,7 +164,9 @@ class GrpoTrainer:
             current,
             old,
             torch.from_numpy(layout.advantage_S).to(device, current.dtype),
-            torch.tensor(weights, dtype=current.dtype, device=device)[torch.from_numpy(layout.row_S).to(device)],
+            torch.tensor(weights, dtype=current.dtype, device=device)[
+                torch.from_numpy(layout.row_S).to(device)
+            ],
             everything,
             self._clip,
         )
@@ -171,7 +179,9 @@ class GrpoTrainer:
         )
 
     def _step(self, lr: float) -> float:
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.objective.optimizer.grad_clip).item()
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.model.parameters(), self.objective.optimizer.grad_clip
+        ).item()
         if not math.isfinite(norm):
             raise ValueError(f"the gradient norm is {norm}; nothing was updated")
         set_lr([self.optimizer], lr)

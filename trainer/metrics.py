@@ -40,6 +40,7 @@ class StepClock:
 
 
 def is_correct(trajectory: Trajectory) -> bool:
+    """True for a positive reward; an ungraded rollout is not correct."""
     return trajectory.reward is not None and trajectory.reward > 0
 
 

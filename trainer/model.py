@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 transformers_logging.disable_progress_bar()
 
 
-def use_threads(runtime: RuntimeSection) -> None:
+def use_threads(runtime: RuntimeSection, threads: int) -> None:
     """Fix both thread counts of torch: they decide the order of additions, hence the bits. Call it first."""
-    torch.set_num_threads(runtime.threads)
+    torch.set_num_threads(threads)
     if torch.get_num_interop_threads() != runtime.interop_threads:
         torch.set_num_interop_threads(runtime.interop_threads)
     torch.use_deterministic_algorithms(runtime.deterministic)
@@ -66,8 +66,17 @@ def load_model(folder: Path, device: torch.device) -> PreTrainedModel:
             folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
         )
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder}: is not a checkpoint transformers can load ({str(error).splitlines()[0]})") from None
-    return model.to(device).eval()
+        raise ConfigError(
+            f"{folder}: is not a checkpoint transformers can load ({str(error).splitlines()[0]})"
+        ) from None
+    return model.to(device=device).eval()
+
+
+def head_weight(model: PreTrainedModel) -> torch.Tensor:
+    """Weight of the language-model head, [V, H]."""
+    head = model.get_output_embeddings()
+    assert isinstance(head, torch.nn.Linear), "causal language models end in a linear head"
+    return head.weight
 
 
 def save_model(model: PreTrainedModel, folder: Path) -> None:

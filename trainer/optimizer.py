@@ -9,28 +9,35 @@ from typing import Literal
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
+
+from trainer.muon import Muon
 
 
 def adamw(model: nn.Module, *, lr: float, betas: list[float], weight_decay: float) -> AdamW:
     """AdamW over all parameters; refuses anything but float32 masters (public fault B20)."""
     wrong = [name for name, parameter in model.named_parameters() if parameter.dtype != torch.float32]
     if wrong:
-        raise ValueError(f"{wrong[0]} is not float32: small updates would round to nothing; load masters in float32")
+        raise ValueError(
+            f"{wrong[0]} is not float32: small updates would round to nothing; load masters in float32"
+        )
     return AdamW(model.parameters(), lr=lr, betas=(betas[0], betas[1]), weight_decay=weight_decay)
 
 
-def muon_and_adamw(model: nn.Module, *, lr: float, betas: list[float], weight_decay: float) -> list[Optimizer]:
+def muon_and_adamw(
+    model: nn.Module, *, lr: float, betas: list[float], weight_decay: float
+) -> list[Optimizer]:
     """Muon on hidden matrices, AdamW on embeddings, head and norms, both at `lr` (Muon scaled to AdamW's RMS)."""
     matrices, rest = [], []
     for name, parameter in model.named_parameters():
         is_matrix = parameter.ndim == 2 and "embed" not in name and "lm_head" not in name
         (matrices if is_matrix else rest).append(parameter)
-    muon = Muon(matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
+    muon = Muon(matrices, lr=lr, weight_decay=weight_decay)
     return [muon, AdamW(rest, lr=lr, betas=(betas[0], betas[1]), weight_decay=weight_decay)]
 
 
 def set_lr(optimizers: list[Optimizer], lr: float) -> None:
+    """Give every parameter group the same rate."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = lr

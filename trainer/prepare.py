@@ -27,12 +27,16 @@ RING = {"numbers": "test-numbers", "composition": "test-composition", "family": 
 def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
     """Draw all splits and publish them. Raises ConfigError when a problem occurs twice or a ring is too small."""
     if data.source != "procedural":
-        raise ConfigError(f"data.source = {data.source!r}: only procedural problems can be prepared without the hub")
+        raise ConfigError(
+            f"data.source = {data.source!r}: only procedural problems can be prepared without the hub"
+        )
     splits = _generate(data)
     duplicates = splits.count_duplicates()
     print(f"duplicates over all splits: {duplicates.exact} exact, {duplicates.params} by parameters")
     if duplicates.exact or duplicates.params:
-        raise ConfigError("data: a problem occurs in two splits; this is a fault of the generators, please report it")
+        raise ConfigError(
+            "data: a problem occurs in two splits; this is a fault of the generators, please report it"
+        )
     folder = RunFolder.of(runtime).data
     made = folder.with_name(".data.tmp")
     shutil.rmtree(made, ignore_errors=True)
@@ -69,7 +73,10 @@ def _generate(data: DataSection) -> Splits:
 
 
 def write_problems(problems: Iterable[Problem], path: Path) -> None:
-    write_text(path, "".join(json.dumps(p.to_json(), ensure_ascii=False, sort_keys=True) + "\n" for p in problems))
+    """One JSON object a line, in the order given."""
+    write_text(
+        path, "".join(json.dumps(p.to_json(), ensure_ascii=False, sort_keys=True) + "\n" for p in problems)
+    )
 
 
 def read_problems(path: Path) -> list[Problem]:
@@ -77,7 +84,9 @@ def read_problems(path: Path) -> list[Problem]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}); give a readable JSONL file of problems") from None
+        raise ConfigError(
+            f"{path}: cannot be read ({error}); give a readable JSONL file of problems"
+        ) from None
     problems = [_read_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     seen: set[str] = set()
     for problem in problems:
@@ -94,11 +103,15 @@ def _read_line(path: Path, number: int, line: str) -> Problem:
         raise ConfigError(f"{path}, line {number}: not JSON ({error}); mend or delete the line") from None
     for key in ("id", "prompt", "answer"):
         if not isinstance(record, dict) or not str(record.get(key) or "").strip():
-            raise ConfigError(f"{path}, line {number}: has no {key}; every problem needs id, prompt and answer")
+            raise ConfigError(
+                f"{path}, line {number}: has no {key}; every problem needs id, prompt and answer"
+            )
     try:
         return Problem.from_json(record)
     except TypeError as error:
-        raise ConfigError(f"{path}, line {number}: {error}; allowed keys are those of trainer.types.Problem") from None
+        raise ConfigError(
+            f"{path}, line {number}: {error}; allowed keys are those of trainer.types.Problem"
+        ) from None
 
 
 def load_split(runtime: RuntimeSection, stem: str) -> list[Problem]:

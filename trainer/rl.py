@@ -14,7 +14,6 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from config.model import ObjectiveSection, StageSection
@@ -24,13 +23,13 @@ from trainer.cursor import problems_of_step
 from trainer.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
 from trainer.metrics import StepClock, group_metrics, rollout_metrics
 from trainer.optimizer import lr_factor
+from trainer.reward import Reward
 from trainer.roc import Candidate, Reason, Selection, SelectionRule, p_err, p_format, pressure, select
 from trainer.rollout import RolloutClock, Task
 from trainer.rows import row_of, unusable
 from trainer.sampling import Sampler
 from trainer.seeds import derive_seed
 from trainer.types import Problem, Row, StopReason, Trajectory
-from verifier.grade import GradePolicy, grade
 from verifier.verdict import reward_of
 
 
@@ -54,7 +53,7 @@ class RlStage:
     pool: Sequence[Problem]
     trainer: GrpoTrainer
     sampler: Sampler
-    policy: GradePolicy
+    reward: Reward
     seed: int
     first_step: int
     """Steps of earlier stages."""
@@ -75,7 +74,7 @@ class RlStage:
         self.sampler.take_weights(self.trainer, version=step)
         synced = time.monotonic()
         metrics |= selection_metrics | update_metrics(updates)
-        metrics |= {"step": step, "stage": self.stage, "policy_version": step - 1}
+        num_sampled, num_trained = metrics["num_sampled_tokens"], metrics["num_trained_tokens"]
         clock = StepClock(
             step=step,
             stage=self.stage,
@@ -88,12 +87,17 @@ class RlStage:
             sync_s=synced - updated,
             save_s=0.0,
             step_s=time.monotonic() - began,
-            sampled_tokens_per_s=metrics["num_sampled_tokens"] / max(rolled - began, 1e-9),
-            trained_tokens_per_s=metrics["num_trained_tokens"] / max(updated - graded, 1e-9),
+            sampled_tokens_per_s=num_sampled / max(rolled - began, 1e-9),
+            trained_tokens_per_s=num_trained / max(updated - graded, 1e-9),
         )
-        return StepOutcome(metrics=metrics, clock=clock, trajectories=trajectories, alarms=alarms(metrics))
+        names = {"step": step, "stage": self.stage, "policy_version": step - 1}
+        return StepOutcome(
+            metrics=metrics | names, clock=clock, trajectories=trajectories, alarms=alarms(metrics)
+        )
 
-    def _rollouts(self, problems: Sequence[Problem], step: int) -> tuple[list[Trajectory], list[RolloutClock]]:
+    def _rollouts(
+        self, problems: Sequence[Problem], step: int
+    ) -> tuple[list[Trajectory], list[RolloutClock]]:
         num = self.objective.group_size * self.objective.roc.oversample
         tasks = [Task(problem=problem, sample=i, step=step) for problem in problems for i in range(num)]
         done = list(self.sampler.run(tasks, policy_version=step - 1))
@@ -107,9 +111,9 @@ class RlStage:
             trajectory.p_err, trajectory.p_format = p_err(trajectory), p_format(trajectory.turns)
             if trajectory.stop is StopReason.ABORTED or unusable(trajectory) is not None:
                 continue
-            verdicts = grade(by_id[trajectory.problem], trajectory, self.policy)
-            trajectory.verdicts = {name: verdict.without_clock() for name, verdict in verdicts.items()}
-            trajectory.reward = reward_of(trajectory.verdicts[self.objective.grader].verdict)
+            verdict = self.reward(by_id[trajectory.problem], trajectory)
+            trajectory.verdicts = {self.objective.grader: verdict.without_clock()}
+            trajectory.reward = reward_of(verdict.verdict)
 
     def _select(self, trajectories: Sequence[Trajectory], step: int) -> tuple[list[Row], dict[str, Any]]:
         """RoC per group; marks every trajectory kept or dropped and why; advantages over what is kept."""
@@ -139,7 +143,9 @@ class RlStage:
             return []
         num = self.objective.updates_per_step
         old = self.trainer.logprobs(rows) if num > 1 else None
-        sampled_rows = self.section.prompts_per_step * self.objective.group_size * self.objective.roc.oversample
+        sampled_rows = (
+            self.section.prompts_per_step * self.objective.group_size * self.objective.roc.oversample
+        )
         return [
             self.trainer.update(
                 UpdateBatch(
@@ -158,6 +164,7 @@ class RlStage:
 
 
 def selection_rule(objective: ObjectiveSection) -> SelectionRule:
+    """The configured RoC rule."""
     roc = objective.roc
     return SelectionRule(
         selection=roc.selection, epsilon=roc.epsilon, use_p_err=roc.use_p_err, use_p_format=roc.use_p_format
@@ -181,7 +188,9 @@ def split_by_group(rows: Sequence[Row], num: int) -> list[list[int]]:
 
 
 def selection_metrics(
-    picked: Sequence[tuple[Sequence[Candidate], Selection]], rule: SelectionRule, advantages_N: Sequence[float]
+    picked: Sequence[tuple[Sequence[Candidate], Selection]],
+    rule: SelectionRule,
+    advantages_N: Sequence[float],
 ) -> dict[str, Any]:
     """Rollouts by reason, and how hard RoC pulled on the positives (means over positives, pooled over groups)."""
     counts = {f"num_{reason.value}": 0 for reason in Reason}
@@ -206,7 +215,9 @@ def selection_metrics(
     if advantages_N:
         mean = math.fsum(advantages_N) / len(advantages_N)
         metrics["advantage_mean"] = mean
-        metrics["advantage_std"] = math.sqrt(math.fsum((a - mean) ** 2 for a in advantages_N) / len(advantages_N))
+        metrics["advantage_std"] = math.sqrt(
+            math.fsum((a - mean) ** 2 for a in advantages_N) / len(advantages_N)
+        )
         metrics["advantage_max"] = max(map(abs, advantages_N))
     return metrics
 

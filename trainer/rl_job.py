@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -17,22 +18,24 @@ from trainer.grpo import OPTIMIZER, GrpoTrainer
 from trainer.interrupt import StopSignal
 from trainer.model import check_device, save_model, use_threads
 from trainer.progress import Progress
+from trainer.reward import reward_function
 from trainer.rl import RlStage, StepOutcome, note
 from trainer.run_folder import RunFolder
 from trainer.sampling import open_sampler, rl_settings
 from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write_shard
 from trainer.types import Problem
 from trainer.workdir import WorkDir
-from verifier.grade import GradePolicy
 
 FORMAT = 1
 """Raise when a change makes old working folders unusable."""
 PARENTS = {"rl1": "sft", "rl2": "rl1", "rl3": "rl2"}
 
 
-def run_stage(stage: str, view: Any, runtime: RuntimeSection, pool: Sequence[Problem], pool_digest: str) -> Manifest:
+def run_stage(
+    stage: str, view: Any, runtime: RuntimeSection, pool: Sequence[Problem], pool_digest: str
+) -> Manifest:
     """Train one stage from its parent's checkpoint; resumes where it was killed. Returns the new manifest."""
-    use_threads(runtime)
+    use_threads(runtime, runtime.threads.rl)
     folder = RunFolder.of(runtime)
     section = getattr(view.rl, stage)
     parent_folder = folder.checkpoint(PARENTS[stage])
@@ -66,7 +69,7 @@ def run_stage(stage: str, view: Any, runtime: RuntimeSection, pool: Sequence[Pro
                 pool=pool,
                 trainer=trainer,
                 sampler=sampler,
-                policy=GradePolicy(require="answer_box"),
+                reward=reward_function(view.objective),
                 seed=view.rollout.seed,
                 first_step=first_step,
             )
@@ -151,11 +154,21 @@ def _publish(
                 "metrics_sha256": sha256_of(folder.metrics(rl.stage)),
             },
         },
-        {"num_attempts": work.num_attempts(), "finished_unix_s": time.time()},
+        {
+            "num_attempts": work.num_attempts(),
+            "finished_unix_s": time.time(),
+            "seconds": journal_seconds(folder.timing(rl.stage)),
+        },
     )
 
 
+def journal_seconds(timing: Path) -> float:
+    """Wall seconds of all steps, over all attempts that count."""
+    return sum(json.loads(line)["step_s"] for line in timing.read_text(encoding="utf-8").splitlines())
+
+
 def copy_journal(work: WorkDir, journal: str, to: Path) -> None:
+    """Publish a journal of the working folder."""
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(work.path / f"{journal}.jsonl", to)
 

@@ -58,6 +58,7 @@ class RolloutSettings:
     run: str
     checkpoint: str
     benchmark: str
+    control: str = "none"
     max_prompt: int
     max_response: int
     max_turns: int
@@ -129,7 +130,9 @@ class RolloutLoop:
     def __post_init__(self) -> None:
         ids = self.codec.encode(TURN_END)
         if len(ids) != 1:
-            raise ValueError(f"the tokenizer splits {TURN_END} into {len(ids)} tokens; it must be a special token")
+            raise ValueError(
+                f"the tokenizer splits {TURN_END} into {len(ids)} tokens; it must be a special token"
+            )
         self._turn_end_id = ids[0]
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Trajectory, RolloutClock]]:
@@ -172,6 +175,7 @@ class RolloutLoop:
             problem=task.problem.id,
             sample=task.sample,
             step=task.step,
+            control=settings.control,
             T=settings.temperature,
             top_p=settings.top_p,
             seed=derive_seed(settings.seed, settings.benchmark, task.step, task.problem.id, task.sample),
@@ -268,7 +272,9 @@ class RolloutLoop:
             return StopReason.ABORTED
         if result is not None:
             trajectory.turns[-1] = replace(trajectory.turns[-1], result=result.without_clock())
-        suffix = self.codec.encode(self.chat.tool_response(response_text(parsed, result, self.chat.response_chars)))
+        suffix = self.codec.encode(
+            self.chat.tool_response(response_text(parsed, result, self.chat.response_chars))
+        )
         if trajectory.response_len + len(suffix) >= self.settings.max_response:
             return StopReason.CONTEXT
         trajectory.ids += suffix
@@ -291,7 +297,8 @@ class RolloutLoop:
             live.future, live.submitted_at = self.tool.submit(live.call), time.monotonic()
 
     def _wait(self, live: _Live) -> ToolResult:
-        assert live.future is not None and live.call is not None
+        assert live.future is not None
+        assert live.call is not None
         began = time.monotonic()
         try:
             result = live.future.result(timeout=TOOL_DEADLINE_S + live.call.limits.wall_s)
@@ -355,4 +362,3 @@ class RolloutLoop:
 TOOL_DEADLINE_S = 120.0
 """Waiting for a result beyond the call's own wall limit; queueing counts into it."""
 _NO_CLOCK = RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)
-

@@ -51,9 +51,7 @@ class Sampler:
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
         loop = RolloutLoop(
             engines=[self.engine],
-            policy=KvBudgetPolicy(
-                capacities=[self.rollout.kv_tokens], reserve=self.rollout.reserve
-            ),
+            policy=KvBudgetPolicy(capacities=[self.rollout.kv_tokens], reserve=self.rollout.reserve),
             tool=self.tool,
             chat=self.chat,
             codec=self.codec,
@@ -98,7 +96,10 @@ def open_sampler(
 
 
 @contextmanager
-def open_tool(sandbox: SandboxSection, runtime: RuntimeSection, control: Control = Control.NONE) -> Iterator[Any]:
+def open_tool(
+    sandbox: SandboxSection, runtime: RuntimeSection, control: Control = Control.NONE
+) -> Iterator[Any]:
+    """The sandbox, or its stand-in for the control without tool."""
     if control is Control.TOOL_OFF:
         yield ToolOff()
         return
@@ -107,6 +108,7 @@ def open_tool(sandbox: SandboxSection, runtime: RuntimeSection, control: Control
 
 
 def chat_format(rollout: RolloutSection) -> ChatFormat:
+    """The configured conversation."""
     return ChatFormat(
         system=rollout.system,
         tool_name=rollout.tool.name,
@@ -116,6 +118,7 @@ def chat_format(rollout: RolloutSection) -> ChatFormat:
 
 
 def limits_of(sandbox: SandboxSection) -> Limits:
+    """The configured limits of one call."""
     return Limits(
         wall_s=sandbox.wall_s,
         cpu_s=sandbox.cpu_s,
@@ -124,7 +127,9 @@ def limits_of(sandbox: SandboxSection) -> Limits:
     )
 
 
-def rl_settings(view: Any, section: StageSection, *, run: str, stage: str, runtime: RuntimeSection) -> RolloutSettings:
+def rl_settings(
+    view: Any, section: StageSection, *, run: str, stage: str, runtime: RuntimeSection
+) -> RolloutSettings:
     """Settings of training rollouts; `view` holds rollout and sandbox."""
     return RolloutSettings(
         run=run,

@@ -31,7 +31,7 @@ from trainer.model import check_device, load_model, save_model, use_threads
 from trainer.optimizer import adamw, load_optimizers, lr_factor, muon_and_adamw, save_optimizers, set_lr
 from trainer.pack import pad, padded_schedule
 from trainer.progress import Progress
-from trainer.rl_job import copy_journal, copy_tokenizer
+from trainer.rl_job import copy_journal, copy_tokenizer, journal_seconds
 from trainer.run_folder import RunFolder
 from trainer.sampling import chat_format
 from trainer.seeds import derive_seed
@@ -60,7 +60,9 @@ class Sft:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss, tokens = 0.0, 0
-        for indices in padded_schedule([len(row.ids) for row in batch], MICRO_BATCH_TOKENS, 0.15).micro_batches:
+        for indices in padded_schedule(
+            [len(row.ids) for row in batch], MICRO_BATCH_TOKENS, 0.15
+        ).micro_batches:
             scores = score_batch(self.model, pad(batch, indices), temperature=1.0)
             part = -scores.logprob_S.sum() / self.tokens_per_batch
             part.backward()
@@ -111,7 +113,7 @@ def batch_of_update(rows: Sequence[Row], number: int, batch_size: int, seed: int
 
 def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
     """Train checkpoints/sft from checkpoints/base. `view` holds rollout and sft."""
-    use_threads(runtime)
+    use_threads(runtime, runtime.threads.sft)
     folder = RunFolder.of(runtime)
     parent_folder = folder.checkpoint("base")
     parent, corpus = verify(parent_folder), verify(folder.corpus)
@@ -179,5 +181,9 @@ def _publish(
                 "metrics_sha256": sha256_of(folder.metrics("sft")),
             },
         },
-        {"num_attempts": work.num_attempts(), "finished_unix_s": time.time()},
+        {
+            "num_attempts": work.num_attempts(),
+            "finished_unix_s": time.time(),
+            "seconds": journal_seconds(folder.timing("sft")),
+        },
     )

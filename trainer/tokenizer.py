@@ -27,7 +27,9 @@ class FolderCodec:
     def load(cls, folder: Path) -> FolderCodec:
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is missing; the folder is not a checkpoint with a fast tokenizer")
+            raise FileNotFoundError(
+                f"{path} is missing; the folder is not a checkpoint with a fast tokenizer"
+            )
         return cls(Tokenizer.from_file(str(path)))
 
     def encode(self, text: str) -> list[int]:
@@ -68,7 +70,10 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, chat: ChatFormat) -> None
     from transformers import PreTrainedTokenizerFast
 
     wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=TURN_END, pad_token=END_OF_TEXT, clean_up_tokenization_spaces=False
+        tokenizer_object=tokenizer,
+        eos_token=TURN_END,
+        pad_token=END_OF_TEXT,
+        clean_up_tokenization_spaces=False,
     )
     wrapped.chat_template = chat_template(chat)
     wrapped.save_pretrained(folder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ SCHEMA = pa.schema(
         ("problem", pa.string()),
         ("sample", pa.int32()),
         ("step", pa.int32()),
+        ("control", pa.string()),
         ("ids", pa.list_(pa.int32())),
         ("mask", pa.list_(pa.bool_())),
         ("logprob", pa.list_(pa.float32())),
@@ -90,7 +92,7 @@ _KEEP = re.compile(r"sample\((\d+)\)")
 def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> int:
     """Write all trajectories sorted by key; returns how many. Raises ValueError on a key that comes twice."""
     ordered = sorted(trajectories, key=lambda t: t.key)
-    for one, other in zip(ordered, ordered[1:], strict=False):
+    for one, other in pairwise(ordered):
         if one.key == other.key:
             raise ValueError(f"two trajectories share the key {one.key}")
     table = pa.Table.from_pylist([t.to_json() for t in ordered], schema=SCHEMA)
@@ -135,10 +137,12 @@ def kept_for_disk(trajectories: Sequence[Trajectory], keep: str) -> list[Traject
 
 
 def write_shard(trajectories: Iterable[Trajectory], path: Path) -> None:
+    """Write some trajectories as JSONL, whole or not at all."""
     write_text(path, "".join(json.dumps(t.to_json()) + "\n" for t in trajectories))
 
 
 def read_shard(path: Path) -> Iterator[Trajectory]:
+    """Read what `write_shard` wrote."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield Trajectory.from_json(json.loads(line))

@@ -99,11 +99,13 @@ class Trajectory:
     run: str
     checkpoint: str
     benchmark: str
-    """Benchmark name, or the stage (sft, rl1, rl2, rl3) for training rollouts."""
+    """Benchmark name, or the stage (rl1, rl2, rl3, filter) for training rollouts."""
     problem: str
     sample: int
     step: int = 0
     """RL step the rollout belongs to; 0 in evaluation."""
+    control: str = "none"
+    """none, or the shortcut control it was sampled under (tool_off)."""
     ids: list[int] = field(default_factory=list)
     mask: list[bool] = field(default_factory=list)
     """True where the policy sampled the token."""
@@ -134,9 +136,18 @@ class Trajectory:
     schema_version: int = SCHEMA_VERSION
 
     @property
-    def key(self) -> tuple[str, str, str, int, str, int]:
+    def key(self) -> tuple[str, str, str, str, float, int, str, int]:
         """Sort key of samples files; unique within one run."""
-        return (self.run, self.checkpoint, self.benchmark, self.step, self.problem, self.sample)
+        return (
+            self.run,
+            self.checkpoint,
+            self.benchmark,
+            self.control,
+            self.T,
+            self.step,
+            self.problem,
+            self.sample,
+        )
 
     @property
     def num_sampled(self) -> int:

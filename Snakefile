@@ -1,0 +1,57 @@
+"""From an empty checkout to a report. Rules live beside the code they run; this file holds the targets only."""
+
+from snakemake.utils import min_version
+
+from analysis.closing import closing_lines
+from config.workflow import Workflow
+
+min_version("9.18")
+
+
+configfile: "config/tiny.yaml"
+
+
+WORKFLOW = Workflow.start(config)
+RUN = WORKFLOW.run
+
+
+wildcard_constraints:
+    checkpoint="base|sft|rl1|rl2|rl3",
+
+
+rule reproduce:
+    default_target: True
+    input:
+        f"{RUN}/report/report.json",
+        f"{RUN}/report/index.html",
+        f"{RUN}/gate.json",
+
+
+rule figures:
+    input:
+        f"{RUN}/figures/manifest.json",
+
+
+rule tables:
+    input:
+        f"{RUN}/tables/manifest.json",
+
+
+rule evaluate_all:
+    input:
+        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
+
+
+include: "sandbox/rules.smk"
+include: "trainer/rules.smk"
+include: "verifier/rules.smk"
+include: "analysis/rules.smk"
+
+
+onstart:
+    WORKFLOW.write_start()
+
+
+onsuccess:
+    for line in closing_lines(RUN):
+        print(line)

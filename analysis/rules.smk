@@ -1,0 +1,127 @@
+SCORED = [name for name in ("sft", "rl3") if name in WORKFLOW.evaluated]
+
+
+rule entropy:
+    """Forking, reflection and coding tokens by segment; a coloured trace."""
+    input:
+        expand(f"{RUN}/score/{{checkpoint}}/manifest.json", checkpoint=SCORED),
+    output:
+        f"{RUN}/entropy/entropy.json",
+    params:
+        sections=WORKFLOW.sections(("analysis",)),
+        run=RUN,
+        out=f"{RUN}/entropy",
+    log:
+        f"{RUN}/logs/entropy.log",
+    shell:
+        "python -m analysis entropy --run {params.run} --out {params.out} --sections {params.sections:q}"
+        " > {log} 2>&1"
+
+
+rule claims_verdicts:
+    """A computed verdict on every claim of the paper and the press."""
+    input:
+        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
+        expand(f"{RUN}/checkpoints/{{stage}}/manifest.json", stage=("sft", "rl1", "rl2", "rl3")),
+        f"{RUN}/bench/sandbox.json",
+        f"{RUN}/bench/scheduler.json",
+        f"{RUN}/entropy/entropy.json",
+        "results/reference/claims.yaml",
+    output:
+        f"{RUN}/claims/claims.json",
+    params:
+        sections=WORKFLOW.sections(("analysis",)),
+        run=RUN,
+        out=f"{RUN}/claims",
+    log:
+        f"{RUN}/logs/claims.log",
+    shell:
+        "python -m analysis claims --run {params.run} --out {params.out} --sections {params.sections:q}"
+        " > {log} 2>&1"
+
+
+rule draw_figures:
+    """Every figure, and the numbers it plots."""
+    input:
+        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
+        expand(f"{RUN}/checkpoints/{{stage}}/manifest.json", stage=("sft", "rl1", "rl2", "rl3")),
+        expand(f"{RUN}/score/{{checkpoint}}/manifest.json", checkpoint=SCORED),
+        f"{RUN}/bench/sandbox.json",
+        f"{RUN}/bench/scheduler.json",
+        "results/reference/paper.yaml",
+    output:
+        f"{RUN}/figures/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("analysis",)),
+        run=RUN,
+        out=f"{RUN}/figures",
+    log:
+        f"{RUN}/logs/figures.log",
+    shell:
+        "python -m analysis figures --run {params.run} --out {params.out} --sections {params.sections:q}"
+        " > {log} 2>&1"
+
+
+rule write_tables:
+    """Our scores beside the published ones, as CSV, Markdown and LaTeX."""
+    input:
+        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
+        "results/reference/paper.yaml",
+    output:
+        f"{RUN}/tables/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("analysis",)),
+        run=RUN,
+        out=f"{RUN}/tables",
+    log:
+        f"{RUN}/logs/tables.log",
+    shell:
+        "python -m analysis tables --run {params.run} --out {params.out} --sections {params.sections:q}"
+        " > {log} 2>&1"
+
+
+rule report:
+    """One self-contained page, and report.json for machines."""
+    input:
+        f"{RUN}/figures/manifest.json",
+        f"{RUN}/tables/manifest.json",
+        f"{RUN}/claims/claims.json",
+        f"{RUN}/entropy/entropy.json",
+    output:
+        f"{RUN}/report/index.html",
+        f"{RUN}/report/report.json",
+    params:
+        sections=WORKFLOW.sections(("analysis",)),
+        run=RUN,
+        out=f"{RUN}/report",
+    log:
+        f"{RUN}/logs/report.log",
+    shell:
+        "python -m analysis report --run {params.run} --out {params.out} --sections {params.sections:q}"
+        " > {log} 2>&1"
+
+
+rule verify:
+    """Check what the run left: digests, counts, controls. Always succeeds; the gate judges."""
+    input:
+        f"{RUN}/report/report.json",
+    output:
+        f"{RUN}/verify.json",
+    params:
+        run=RUN,
+    log:
+        f"{RUN}/logs/verify.log",
+    shell:
+        "python -m analysis verify --run {params.run} --out {output} > {log} 2>&1"
+
+
+rule gate:
+    """Fail the run when a check fell short; the evidence stays."""
+    input:
+        f"{RUN}/verify.json",
+    output:
+        f"{RUN}/gate.json",
+    log:
+        f"{RUN}/logs/gate.log",
+    shell:
+        "python -m analysis gate {input} --out {output} > {log} 2>&1"

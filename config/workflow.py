@@ -1,0 +1,68 @@
+"""What the rules need of the configuration: parameters as canonical JSON, and files written when a run starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from config.model import Config
+from config.resolve import ConfigError, resolve_mapping
+from config.sections import canonical, sections_json
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """The checked configuration of one Snakemake call."""
+
+    config: Config
+
+    @classmethod
+    def start(cls, mapping: Mapping[str, Any]) -> Workflow:
+        """Check Snakemake's `config`; a wrong one ends the call with one line and status 2."""
+        # Jobs run the interpreter and the commands of the environment that runs Snakemake.
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        try:
+            return cls(resolve_mapping(mapping))
+        except ConfigError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            os._exit(2)
+
+    @property
+    def run(self) -> str:
+        """Folder of the run."""
+        return f"{self.config.runtime.paths.results}/{self.config.runtime.run}"
+
+    def sections(self, names: Sequence[str]) -> str:
+        return sections_json(self.config, names)
+
+    def evaluation_sections(self, checkpoint: str) -> str:
+        """As `sections`, with only this checkpoint's plans, so that a plan reruns its own evaluation alone."""
+        sections = json.loads(self.sections(("rollout", "sandbox", "eval", "analysis")))
+        plans = sections["eval"]["plans"]
+        sections["eval"]["plans"] = {n: plan for n, plan in plans.items() if plan["checkpoint"] == checkpoint}
+        return canonical(sections)
+
+    @property
+    def evaluated(self) -> list[str]:
+        """Checkpoints that some plan names, in order of training."""
+        named = {plan.checkpoint for plan in self.config.eval.plans.values()}
+        return [name for name in ("base", "sft", "rl1", "rl2", "rl3") if name in named]
+
+    def write_start(self) -> None:
+        """Leave runtime.json for the jobs and run.json for the report."""
+        folder = Path(self.run)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "runtime.json").write_text(self.sections(("runtime",)), encoding="utf-8")
+        started = {
+            "run": self.config.runtime.run,
+            "preset": self.config.runtime.preset,
+            "started_unix": time.time(),
+            "config": self.config.model_dump(mode="json"),
+        }
+        (folder / "run.json").write_text(json.dumps(started, indent=1, sort_keys=True), encoding="utf-8")

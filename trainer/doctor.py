@@ -1,0 +1,85 @@
+"""What a preset needs and what this machine has, one line each."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.model import Config
+from config.resolve import DEFAULTS, ConfigError, resolve
+
+BYTES_PER_TRAINED_PARAMETER = 16
+"""float32 weights, gradients and two AdamW moments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    what: str
+    ok: bool
+    detail: str
+
+    def line(self) -> str:
+        """One line for a person."""
+        return f"{'ok     ' if self.ok else 'missing'} {self.what}: {self.detail}"
+
+
+def examine(preset: str) -> list[Finding]:
+    """Compare a preset's needs with this machine. Raises ConfigError for an unknown preset."""
+    path = DEFAULTS.with_name(f"{preset}.yaml")
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in DEFAULTS.parent.glob("*.yaml")))
+        raise ConfigError(f"--preset {preset}: unknown; one of {known}")
+    config = resolve([path])
+    return [_device(config), _model(config), _data(config), _disk(config), _sandbox(), *_packages(config)]
+
+
+def _device(config: Config) -> Finding:
+    if config.runtime.device == "cpu":
+        return Finding(what="device", ok=True, detail=f"cpu, {os.cpu_count()} cores")
+    import torch
+
+    count = torch.cuda.device_count()
+    return Finding(what="device", ok=count > 0, detail=f"{count} CUDA devices; the preset wants at least one")
+
+
+def _model(config: Config) -> Finding:
+    if config.model.source == "random":
+        return Finding(what="model", ok=True, detail="initialised at random, nothing to fetch")
+    path = Path(config.model.path or "")
+    return Finding(
+        what="model", ok=path.is_dir(), detail=f"{path} must be a checkpoint folder on this machine"
+    )
+
+
+def _data(config: Config) -> Finding:
+    if config.data.source == "procedural" and config.runtime.paths.data is None:
+        return Finding(what="data", ok=True, detail="generated; published benchmarks are asked of the hub")
+    path = Path(config.runtime.paths.data or "")
+    return Finding(what="data", ok=path.is_dir(), detail=f"runtime.paths.data = {path or 'null'}")
+
+
+def _disk(config: Config) -> Finding:
+    folder = Path(config.runtime.paths.results)
+    place = folder if folder.exists() else Path()
+    free = shutil.disk_usage(place).free / 2**30
+    return Finding(what="disk", ok=free > 2, detail=f"{free:.0f} GiB free for {folder}")
+
+
+def _sandbox() -> Finding:
+    from sandbox.isolation import probe
+
+    report = probe()
+    return Finding(what="sandbox", ok=True, detail=str(report))
+
+
+def _packages(config: Config) -> list[Finding]:
+    wanted = ["torch", "transformers", "snakemake", "math_verify"]
+    if config.runtime.device == "cuda":
+        wanted.append("vllm")
+    return [
+        Finding(what=name, ok=importlib.util.find_spec(name) is not None, detail="Python package")
+        for name in wanted
+    ]

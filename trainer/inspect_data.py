@@ -1,0 +1,80 @@
+"""Rows as a person reads them: what was asked, what was sampled, what the loss sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from config.model import RolloutSection
+from config.resolve import ConfigError
+from trainer.corpus import Document, read_documents, row_of_document
+from trainer.prepare import read_problems
+from trainer.sampling import chat_format
+from trainer.tokenizer import FolderCodec
+from trainer.trajectories import read_parquet
+from trainer.types import Trajectory
+
+
+def show(data: Path, checkpoint: Path | None, count: int, rollout: RolloutSection) -> None:
+    """Print the first rows of a file of documents, problems or trajectories; trained tokens are bold green."""
+    console = Console(highlight=False)
+    if data.suffix == ".parquet":
+        codec = _codec(checkpoint)
+        for trajectory in read_parquet(data)[:count]:
+            _trajectory(console, trajectory, codec)
+    elif _holds_documents(data):
+        codec = _codec(checkpoint)
+        for document in read_documents(data)[:count]:
+            _document(console, document, codec, rollout)
+    else:
+        for problem in read_problems(data)[:count]:
+            console.print(
+                f"[bold]{problem.id}[/bold] level {problem.level} {problem.family} = {problem.answer}"
+            )
+            console.print(Text(problem.prompt))
+
+
+def _codec(checkpoint: Path | None) -> FolderCodec:
+    if checkpoint is None:
+        raise ConfigError("--checkpoint: name the folder whose tokenizer made, or will make, these ids")
+    return FolderCodec.load(checkpoint)
+
+
+def _holds_documents(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return '"turns"' in file.readline()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _document(console: Console, document: Document, codec: FolderCodec, rollout: RolloutSection) -> None:
+    row = row_of_document(document, chat_format(rollout), codec)
+    flags = f"correct {document.correct}, computed {document.computed}"
+    console.print(f"[bold]{document.id}[/bold] {len(row.ids)} tokens, {sum(row.mask)} trained, {flags}")
+    console.print(_masked(row.ids, row.mask, codec))
+
+
+def _trajectory(console: Console, trajectory: Trajectory, codec: FolderCodec) -> None:
+    console.print(
+        f"[bold]{trajectory.problem}[/bold] sample {trajectory.sample}, step {trajectory.step}, stop "
+        f"{trajectory.stop.value}, reward {trajectory.reward}, p_err {trajectory.p_err:.2f}, p_format "
+        f"{trajectory.p_format:.2f}, kept {trajectory.kept} ({trajectory.reason})"
+    )
+    console.print(_masked(trajectory.ids, trajectory.mask, codec))
+
+
+def _masked(ids: list[int], mask: list[bool], codec: FolderCodec) -> Text:
+    """Runs of equal mask decoded together; between guillemets: what the loss sees."""
+    text = Text()
+    start = 0
+    for end in range(1, len(ids) + 1):
+        if end == len(ids) or mask[end] != mask[start]:
+            piece = codec.decode(ids[start:end])
+            text.append(
+                f"\u00ab{piece}\u00bb" if mask[start] else piece, style="bold green" if mask[start] else "dim"
+            )
+            start = end
+    return text

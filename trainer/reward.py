@@ -1,0 +1,64 @@
+"""Where a reward comes from: the grader, or a user's own function named in the configuration.
+
+`objective.reward: package.module:function` names a function (Problem, Trajectory) -> Verdict. What it raises is our
+failure, not the model's: the rollout leaves baseline and loss and is counted (public fault B38).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from config.model import ObjectiveSection
+from config.resolve import ConfigError
+from trainer.types import Problem, Trajectory
+from verifier.grade import grade
+from verifier.policy import RL_POLICY, GradePolicy, GraderName
+from verifier.verdict import Verdict, VerdictKind
+
+Reward = Callable[[Problem, Trajectory], Verdict]
+
+
+def reward_function(objective: ObjectiveSection) -> Reward:
+    """The configured reward. Raises ConfigError when a named function cannot be found."""
+    if objective.reward is None:
+        return _graded(replace(RL_POLICY, graders=(GraderName(objective.grader),)))
+    module, _, name = objective.reward.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"objective.reward = {objective.reward!r}: {error}; give package.module:function, importable from here"
+        ) from None
+    return _guarded(function, objective.reward)
+
+
+def even_length(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """Correct when an even number of tokens was sampled. Teaches nothing; lets smoke runs update their weights.
+
+    >>> even_length(Problem(id="p", prompt="", answer=""),
+    ...     Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, mask=[True, True])).verdict.value
+    'correct'
+    """
+    kind = VerdictKind.WRONG if trajectory.num_sampled % 2 else VerdictKind.CORRECT
+    return Verdict(id=problem.id, verdict=kind, rule="even number of sampled tokens", grader="even_length")
+
+
+def _graded(policy: GradePolicy) -> Reward:
+    def reward(problem: Problem, trajectory: Trajectory) -> Verdict:
+        (verdict,) = grade(problem, trajectory, policy).values()
+        return verdict
+
+    return reward
+
+
+def _guarded(function: Reward, name: str) -> Reward:
+    def reward(problem: Problem, trajectory: Trajectory) -> Verdict:
+        try:
+            return function(problem, trajectory)
+        except Exception as error:
+            rule = f"{name} raised {type(error).__name__}: {error}"
+            return Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rule[:200], grader=name)
+
+    return reward

@@ -1,0 +1,162 @@
+rule scheduler_bench:
+    """Every scheduling policy on the same simulated workloads, a short run."""
+    output:
+        f"{RUN}/bench/scheduler.json",
+    log:
+        f"{RUN}/logs/scheduler_bench.log",
+    shell:
+        "python -m trainer schedule --quick --json > {output} 2> {log}"
+
+
+rule data:
+    """Problems of every split, without duplicates between them."""
+    output:
+        f"{RUN}/data/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("data",)),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/data.log",
+    shell:
+        "python -m trainer prepare --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule corpus:
+    """SFT documents: the teacher's transcripts with real tool results."""
+    input:
+        f"{RUN}/data/manifest.json",
+        f"{RUN}/build/sandbox.json",
+    output:
+        f"{RUN}/corpus/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("data", "sandbox", "rollout", "sft.noise")),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/corpus.log",
+    threads: workflow.cores
+    shell:
+        "python -m trainer corpus --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule base:
+    """The untrained checkpoint and its tokenizer."""
+    input:
+        f"{RUN}/corpus/manifest.json",
+    output:
+        f"{RUN}/checkpoints/base/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("model", "rollout")),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/base.log",
+    shell:
+        "python -m trainer base --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule sft:
+    """Non-reasoning SFT; resumes from its working folder."""
+    input:
+        f"{RUN}/checkpoints/base/manifest.json",
+        f"{RUN}/corpus/manifest.json",
+    output:
+        f"{RUN}/checkpoints/sft/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("rollout", "sft")),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/sft.log",
+    threads: workflow.cores
+    resources:
+        gpu=0,
+    shell:
+        "python -m trainer sft --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule rl1:
+    """Stage 1 of GRPO-RoC."""
+    input:
+        f"{RUN}/checkpoints/sft/manifest.json",
+        f"{RUN}/data/manifest.json",
+        f"{RUN}/build/sandbox.json",
+    output:
+        f"{RUN}/checkpoints/rl1/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl1")),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/rl1.log",
+    threads: workflow.cores
+    shell:
+        "python -m trainer rl --stage 1 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule rl2:
+    """Stage 2: a longer response budget."""
+    input:
+        f"{RUN}/checkpoints/rl1/manifest.json",
+        f"{RUN}/data/manifest.json",
+    output:
+        f"{RUN}/checkpoints/rl2/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl2")),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/rl2.log",
+    threads: workflow.cores
+    shell:
+        "python -m trainer rl --stage 2 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule hard:
+    """Problems that the stage-2 policy does not solve in every rollout."""
+    input:
+        f"{RUN}/checkpoints/rl2/manifest.json",
+        f"{RUN}/data/manifest.json",
+    output:
+        f"{RUN}/hard/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "rl.rl2", "rl.filter")),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/hard.log",
+    threads: workflow.cores
+    shell:
+        "python -m trainer filter-hard --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule rl3:
+    """Stage 3: hard problems only."""
+    input:
+        f"{RUN}/checkpoints/rl2/manifest.json",
+        f"{RUN}/hard/manifest.json",
+        f"{RUN}/data/manifest.json",
+    output:
+        f"{RUN}/checkpoints/rl3/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl3")),
+        runtime=f"{RUN}/runtime.json",
+    log:
+        f"{RUN}/logs/rl3.log",
+    threads: workflow.cores
+    shell:
+        "python -m trainer rl --stage 3 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule score:
+    """Entropy, log-prob and rank of every sampled token of some evaluated trajectories."""
+    input:
+        checkpoint=f"{RUN}/checkpoints/{{checkpoint}}/manifest.json",
+        summary=f"{RUN}/eval/{{checkpoint}}/summary.json",
+    output:
+        f"{RUN}/score/{{checkpoint}}/manifest.json",
+    params:
+        sections=WORKFLOW.sections(("analysis",)),
+        runtime=f"{RUN}/runtime.json",
+        checkpoint=lambda wildcards: f"{RUN}/checkpoints/{wildcards.checkpoint}",
+        samples=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}/samples.parquet",
+        out=lambda wildcards: f"{RUN}/score/{wildcards.checkpoint}",
+    log:
+        f"{RUN}/logs/score_{{checkpoint}}.log",
+    shell:
+        "python -m trainer score --checkpoint {params.checkpoint} --samples {params.samples} --out {params.out}"
+        " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"

@@ -1,0 +1,21 @@
+rule evaluate:
+    """One checkpoint over all benchmarks of its plans, with the controls that need no sampling."""
+    input:
+        checkpoint=f"{RUN}/checkpoints/{{checkpoint}}/manifest.json",
+        data=f"{RUN}/data/manifest.json",
+        sandbox=f"{RUN}/build/sandbox.json",
+    output:
+        f"{RUN}/eval/{{checkpoint}}/summary.json",
+    params:
+        sections=lambda wildcards: WORKFLOW.evaluation_sections(wildcards.checkpoint),
+        runtime=f"{RUN}/runtime.json",
+        checkpoint=lambda wildcards: f"{RUN}/checkpoints/{wildcards.checkpoint}",
+        rings=f"{RUN}/data",
+        out=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}",
+        work=lambda wildcards: f"{RUN}/work/eval_{wildcards.checkpoint}",
+    log:
+        f"{RUN}/logs/evaluate_{{checkpoint}}.log",
+    shell:
+        "python -m verifier evaluate --checkpoint {params.checkpoint} --name {wildcards.checkpoint}"
+        " --rings {params.rings} --out {params.out} --work {params.work}"
+        " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"

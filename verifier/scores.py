@@ -1,0 +1,211 @@
+"""From graded samples to score rows: avg@k, pass@k, controls and behaviour, each with its interval."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from analysis.statistics import (
+    avg_at_k,
+    pass_at_k_by_question,
+    question_se,
+    rerun_se,
+    score_interval,
+    t_interval,
+)
+from verifier.grade import grade, grade_answer
+from verifier.policy import EVAL_GRADERS, GradePolicy, GraderName
+from verifier.verdict import VerdictKind, reward_of
+
+if TYPE_CHECKING:
+    from trainer.types import Problem, Trajectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One number of an evaluation; values are fractions in [0, 1]."""
+
+    checkpoint: str
+    benchmark: str
+    metric: str
+    """avg@k, pass@k, or chance (the best constant answer per family)."""
+    temperature: float
+    control: str
+    value: float
+    low: float
+    high: float
+    num_questions: int
+    num_samples: int
+    grader: str
+    questions: dict[str, list[float]] = field(default_factory=dict)
+    """Question -> outcome of each sample; for pairing."""
+    question_se: float | None = None
+    """Standard error for questions like these."""
+    rerun_se: float | None = None
+    """Standard error for these questions sampled again."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """What a score is about."""
+
+    checkpoint: str
+    benchmark: str
+    temperature: float
+    control: str = "none"
+    grader: GraderName = GraderName.STRICT
+    seed: int = 0
+    confidence: float = 0.95
+
+
+def outcomes_of(trajectories: Sequence[Trajectory], grader: GraderName) -> dict[str, list[float]]:
+    """Question -> 0/1 per sample. Samples that our side lost are left out, never counted wrong."""
+    outcomes: dict[str, list[float]] = {}
+    for trajectory in trajectories:
+        reward = reward_of(trajectory.verdicts[grader.value].verdict)
+        if reward is not None:
+            outcomes.setdefault(trajectory.problem, []).append(reward)
+    return outcomes
+
+
+def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
+    """avg@k with its interval, and pass@k when there are several samples a question."""
+    if not outcomes:
+        return []
+    fewest = min(len(values) for values in outcomes.values())
+    interval = score_interval(outcomes, seed=about.seed, confidence=about.confidence)
+    first = Score(
+        checkpoint=about.checkpoint,
+        benchmark=about.benchmark,
+        metric=f"avg@{fewest}",
+        temperature=about.temperature,
+        control=about.control,
+        value=avg_at_k(outcomes),
+        low=interval.low,
+        high=interval.high,
+        num_questions=len(outcomes),
+        num_samples=sum(len(values) for values in outcomes.values()),
+        grader=about.grader.value,
+        questions={question: list(values) for question, values in sorted(outcomes.items())},
+        question_se=question_se(outcomes) if len(outcomes) > 1 else None,
+        rerun_se=rerun_se(outcomes) if fewest > 1 else None,
+    )
+    if fewest == 1:
+        return [first]
+    by_question = pass_at_k_by_question(outcomes, fewest)
+    spread = t_interval(list(by_question.values()), about.confidence)
+    return [
+        first,
+        replace(
+            first,
+            metric=f"pass@{fewest}",
+            value=sum(by_question.values()) / len(by_question),
+            low=max(spread.low, 0.0),
+            high=min(spread.high, 1.0),
+            questions={},
+            question_se=None,
+            rerun_se=None,
+        ),
+    ]
+
+
+def chance(problems: Sequence[Problem]) -> float:
+    """Share of questions that the best constant answer of each family gets right.
+
+    >>> from trainer.types import Problem
+    >>> answers = {"a": "1", "b": "1", "c": "2", "d": "3"}
+    >>> chance([Problem(id=i, prompt="", answer=a, family="f") for i, a in answers.items()])
+    0.5
+    """
+    families: dict[str, Counter[str]] = {}
+    for problem in problems:
+        families.setdefault(problem.family, Counter())[problem.answer] += 1
+    return sum(answers.most_common(1)[0][1] for answers in families.values()) / len(problems)
+
+
+def shuffled_golds(problems: Sequence[Problem], seed: int) -> dict[str, Problem]:
+    """Each problem with the gold of another of its family: whoever still scores has guessed, or seen the key."""
+    families: dict[str, list[Problem]] = {}
+    for problem in sorted(problems, key=lambda p: p.id):
+        families.setdefault(problem.family, []).append(problem)
+    shuffled: dict[str, Problem] = {}
+    for family, members in families.items():
+        order = list(range(len(members)))
+        random.Random(f"{seed}:{family}").shuffle(order)
+        # A cycle through a random order moves every gold.
+        for place, index in enumerate(order):
+            other = members[order[(place + 1) % len(order)]]
+            shuffled[members[index].id] = replace(members[index], answer=other.answer)
+    return shuffled
+
+
+def control_scores(
+    problems: Sequence[Problem], trajectories: Sequence[Trajectory], policy: GradePolicy, about: Slice
+) -> list[Score]:
+    """Shortcut controls that need no sampling: golds permuted within a family, a mute model, the best constant."""
+    by_id = shuffled_golds(problems, about.seed)
+    strict = replace(policy, graders=(GraderName.STRICT,))
+    permuted: dict[str, list[float]] = {}
+    for trajectory in trajectories:
+        (verdict,) = grade(by_id[trajectory.problem], trajectory, strict).values()
+        reward = reward_of(verdict.verdict)
+        if reward is not None:
+            permuted.setdefault(trajectory.problem, []).append(reward)
+    mute = {p.id: [reward_of(grade_answer(p.answer, "", strict, id=p.id).verdict) or 0.0] for p in problems}
+    rows = score(permuted, replace(about, control="shuffled_golds"))[:1] + score(
+        mute, replace(about, control="mute")
+    )
+    constant = chance(problems)
+    template = rows[0]
+    rows.append(
+        replace(
+            template,
+            metric="chance",
+            control="none",
+            value=constant,
+            low=constant,
+            high=constant,
+            questions={},
+            question_se=None,
+            rerun_se=None,
+        )
+    )
+    return rows
+
+
+def behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """What stands beside a score: how samples ended, how long they were, what the tool said."""
+    from trainer.metrics import rollout_metrics
+
+    count = max(len(trajectories), 1)
+    shares = {f"{kind.value}_frac": 0.0 for kind in VerdictKind if kind is not VerdictKind.CORRECT}
+    for trajectory in trajectories:
+        kind = trajectory.verdicts[GraderName.STRICT.value].verdict
+        if kind is not VerdictKind.CORRECT:
+            shares[f"{kind.value}_frac"] += 1 / count
+    unfit = sum(not trajectory.turns for trajectory in trajectories)
+    return rollout_metrics(trajectories) | shares | {"prompt_does_not_fit_frac": unfit / count}
+
+
+def disagreements(trajectories: Sequence[Trajectory]) -> list[dict[str, Any]]:
+    """Samples on which the two graders differ."""
+    strict, compat = (grader.value for grader in EVAL_GRADERS)
+    return [
+        {
+            "benchmark": t.benchmark,
+            "problem": t.problem,
+            "sample": t.sample,
+            "strict": t.verdicts[strict].verdict.value,
+            "rstar_compat": t.verdicts[compat].verdict.value,
+            "extracted": t.verdicts[strict].extracted,
+        }
+        for t in trajectories
+        if (t.verdicts[strict].verdict is VerdictKind.CORRECT)
+        != (t.verdicts[compat].verdict is VerdictKind.CORRECT)
+    ]

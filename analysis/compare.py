@@ -19,8 +19,21 @@ BEHAVIOUR = (
     "num_failed_calls",
     "truncated",
 )
-SAMPLE_COLUMNS = ["benchmark", "problem", "sample", "T", "stop", "ids", "mask", "prompt_len", "turns", "verdicts"]
+SAMPLE_COLUMNS = [
+    "benchmark",
+    "problem",
+    "sample",
+    "T",
+    "stop",
+    "ids",
+    "mask",
+    "prompt_len",
+    "turns",
+    "verdicts",
+]
 CORRECT = "correct"
+BLOCKING_KEYS = frozenset({"eval.top_p", "eval.max_response", "eval.max_turns", "eval.max_prompt"})
+"""Configuration that makes two evaluations different measurements."""
 
 Key = tuple[str, str, int]
 
@@ -38,7 +51,9 @@ def compare_runs(
     reasons = [f"{row['what']} differs" for row in identity if row["blocks"] and not row["same"]]
     pairs = comparable_scores(a.scores(), b.scores(), checkpoint)
     if not pairs:
-        raise BadRun(f"{a.name} and {b.name}: no benchmark of checkpoint {checkpoint} that both evaluated alike")
+        raise BadRun(
+            f"{a.name} and {b.name}: no benchmark of checkpoint {checkpoint} that both evaluated alike"
+        )
     for left, right in pairs:
         if set(left.questions) != set(right.questions):
             reasons.append(f"{left.benchmark} has other questions")
@@ -82,7 +97,13 @@ def comparable_scores(a: list[Score], b: list[Score], checkpoint: str) -> list[t
     for benchmark in sorted({s.benchmark for s in a if s.checkpoint == checkpoint}):
         left = find_score(a, checkpoint, benchmark)
         right = find_score(b, checkpoint, benchmark, temperature=left.temperature) if left else None
-        if left and right and left.questions and right.questions and set(left.questions) & set(right.questions):
+        if (
+            left
+            and right
+            and left.questions
+            and right.questions
+            and set(left.questions) & set(right.questions)
+        ):
             pairs.append((left, right))
     return pairs
 
@@ -90,11 +111,29 @@ def comparable_scores(a: list[Score], b: list[Score], checkpoint: str) -> list[t
 def identity_rows(a: Run, b: Run) -> list[dict[str, Any]]:
     """What should be equal, and what may differ; `blocks` marks what makes runs incomparable."""
     digests = [run.manifest_digest("data") for run in (a, b)]
+    configs = [dict(leaves(run.facts.get("config", {}))) for run in (a, b)]
     rows = [
         {"what": "preset", "a": a.preset, "b": b.preset, "blocks": False},
         {"what": "data digest", "a": digests[0], "b": digests[1], "blocks": True},
     ]
+    for key in sorted(set(configs[0]) | set(configs[1])):
+        values = [config.get(key) for config in configs]
+        if values[0] != values[1] and not key.startswith("runtime."):
+            rows.append({"what": key, "a": values[0], "b": values[1], "blocks": key in BLOCKING_KEYS})
     return [row | {"same": row["a"] == row["b"]} for row in rows]
+
+
+def leaves(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    """Leaves of nested JSON as (dotted key, value).
+
+    >>> leaves({"a": {"b": 1}, "c": [2]})
+    [('a.b', 1), ('c', [2])]
+    """
+    if not isinstance(value, dict):
+        return [(prefix, value)]
+    return [
+        leaf for key in sorted(value) for leaf in leaves(value[key], f"{prefix}.{key}" if prefix else key)
+    ]
 
 
 def _benchmark_row(left: Score, right: Score, settings: Settings) -> dict[str, Any]:
@@ -167,11 +206,14 @@ def to_markdown(result: Mapping[str, Any]) -> str:
     lines = [f"# {result['b']} against {result['a']} ({result['checkpoint']})", ""]
     if result["mismatches"]:
         lines += [f"Not alike: {'; '.join(result['mismatches'])}. Only what both share is compared.", ""]
-    lines += ["| benchmark | A | B | B - A | interval | p (Holm) | rose / fell | verdict |", "|---|--:|--:|--:|--:|--:|--:|---|"]
+    lines += [
+        "| benchmark | A | B | B - A | interval | p (Holm) | rose / fell | verdict |",
+    ]
+    lines.append("|---|--:|--:|--:|--:|--:|--:|---|")
     for row in result["benchmarks"]:
         lines.append(
-            f"| {row['benchmark']} | {100 * row['value_a']:.1f} | {100 * row['value_b']:.1f} | {100 * row['value']:+.1f} "
-            f"| [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}] | {row['p_holm']:.4f} "
+            f"| {row['benchmark']} | {100 * row['value_a']:.1f} | {100 * row['value_b']:.1f} "
+            f"| {100 * row['value']:+.1f} | [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}] | {row['p_holm']:.4f} "
             f"| {row['newly_right']} / {row['newly_wrong']} | {row['verdict'].replace('_', ' ')} |"
         )
     kinds = {k: [f for f in result["flips"] if f["kind"] == k] for k in ("model", "grader")}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -317,7 +318,7 @@ def stage_changes(by_checkpoint: Mapping[str, pd.DataFrame], settings: Settings)
     """
     changes = []
     names = list(by_checkpoint)
-    for a, b in zip(names, names[1:], strict=False):
+    for a, b in pairwise(names):
         left, right = by_checkpoint[a], by_checkpoint[b]
         means = [_question_outcomes(side) for side in (left, right)]
         change: dict[str, Any] = {"a": a, "b": b, "mean_change": None}

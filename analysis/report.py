@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims import Verdict
+from analysis.compare import leaves
 from analysis.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.figures.plot import Reference
@@ -72,12 +73,14 @@ def report_record(run: Run, claims: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 
 def provenance(run: Run) -> dict[str, Any]:
-    """What this run is made of: data and checkpoint manifests, builds, and provenance.json when it was stamped."""
+    """What this run is made of: configuration, manifests, builds, and provenance.json when stamped."""
+    config = run.facts.get("config", {})
     builds = {path.stem: read_json(path) for path in sorted(run.root.glob("build/*.json"))}
     return {
         "data": read_json(run.root / "data" / "manifest.json", default={}),
         "checkpoints": {name: m for name in CHECKPOINTS if (m := run.manifest(name))},
         "build": builds,
+        "config": config,
         "not_evaluated": run.unavailable(),
         "stamp": read_json(run.root / "provenance.json", default={}),
     }
@@ -90,7 +93,8 @@ def render_page(
     scores = run.scores()
     claims = record["claims"]
     counts = Counter(claim["verdict"] for claim in claims)
-    drawn = {row["name"]: row["drawn"] for row in read_json(parts.figures / "figures.json", default=[])}
+    plots = read_json(parts.figures / "manifest.json", default={}).get("facts", {}).get("plots", [])
+    drawn = {row["name"]: row["drawn"] for row in plots}
     return render(
         "report.html",
         run=run.name,
@@ -100,7 +104,8 @@ def render_page(
         differences=difference_rows(scores, settings),
         controls=control_rows(scores),
         scores=record["scores"],
-        claims=claims,
+        measured=[claim for claim in claims if claim["value"] is not None],
+        unmeasured=[claim for claim in claims if claim["value"] is None],
         words={str(k): v for k, v in VERDICT_WORDS.items()},
         counts=[(VERDICT_WORDS[v], str(v), counts[str(v)]) for v in Verdict if counts[str(v)]],
         figures={plot.name: _figure(parts.figures, plot.name, drawn) for plot in PLOTS},
@@ -109,7 +114,7 @@ def render_page(
         entropy=read_json(parts.entropy, default={}),
         unavailable=run.unavailable(),
         phases=sorted(record["phases_s"].items()),
-        provenance=_flat(record["provenance"]),
+        provenance=[(k, _short(v)) for k, v in leaves(record["provenance"])],
         conflicts=reference["conflicts"],
         confidence=settings.confidence,
     )
@@ -137,9 +142,6 @@ def inline_svg(text: str, prefix: str) -> str:
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", body)
 
 
-def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
-    """Leaves of nested JSON as (dotted key, text); long lists are counted, not listed."""
-    if isinstance(value, dict):
-        return [leaf for key in sorted(value) for leaf in _flat(value[key], f"{prefix}{key}.")]
-    text = f"{len(value)} items" if isinstance(value, list) else str(value)
-    return [(prefix.rstrip("."), text)]
+def _short(value: Any) -> str:
+    """A leaf as text; long lists are counted, not listed."""
+    return f"{len(value)} items" if isinstance(value, list) and len(value) > 8 else str(value)

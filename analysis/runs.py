@@ -185,8 +185,12 @@ def read_scores(path: Path) -> list[Score]:
     for row in rows:
         missing = [name for name in SCORE_FIELDS if name not in row]
         if missing:
-            raise BadRun(f"{path}: a score lacks {', '.join(missing)}; write it with python -m verifier evaluate")
-        scores.append(Score(**{name: row[name] for name in SCORE_FIELDS}, questions=row.get("questions") or {}))
+            raise BadRun(
+                f"{path}: a score lacks {', '.join(missing)}; write it with python -m verifier evaluate"
+            )
+        scores.append(
+            Score(**{name: row[name] for name in SCORE_FIELDS}, questions=row.get("questions") or {})
+        )
     return scores
 
 
@@ -229,7 +233,15 @@ def _k(metric: str) -> int:
 
 def _score_order(score: Score) -> tuple[object, ...]:
     order = CHECKPOINTS.index(score.checkpoint) if score.checkpoint in CHECKPOINTS else len(CHECKPOINTS)
-    return (order, score.checkpoint, score.benchmark, score.control, score.metric, score.temperature, score.grader)
+    return (
+        order,
+        score.checkpoint,
+        score.benchmark,
+        score.control,
+        score.metric,
+        score.temperature,
+        score.grader,
+    )
 
 
 def read_json(path: Path, default: Any = None) -> Any:
@@ -260,6 +272,16 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
             except json.JSONDecodeError as error:
                 raise BadRun(f"{path}: line {number} is not JSON ({error}); delete it and rerun") from None
     return rows
+
+
+def write_manifest(folder: Path, facts: object) -> None:
+    """Write folder/manifest.json last: sha256 of every file below it, and `facts`. No dates."""
+    files = {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "manifest.json" and not path.name.endswith(".part")
+    }
+    write_json(folder / "manifest.json", {"schema": 1, "files": files, "facts": facts})
 
 
 def write_json(path: Path, value: object) -> None:

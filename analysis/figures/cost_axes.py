@@ -60,8 +60,8 @@ def draw(table: pd.DataFrame) -> Figure:
 PLOT = Plot(
     name="cost_axes",
     title="Accuracy against four units of cost",
-    caption="The same accuracies of raw rollouts against steps, sampled rollouts, sampled tokens and seconds of rollout "
-    "and update. Recipes that differ in rollouts per step can only be compared on the last three axes.",
+    caption="The same accuracies of raw rollouts against steps, sampled rollouts, sampled tokens and seconds of "
+    "rollout and update. Recipes that differ in rollouts per step can only be compared on the last three axes.",
     absent="metrics of the RL stages are not stored",
     table=table,
     draw=draw,

@@ -37,7 +37,12 @@ def draw(table: pd.DataFrame) -> Figure:
             part = table[(table["checkpoint"] == checkpoint) & (table["series"] == name)]
             axes.plot(part["distance"], part["mean"], color=color, label=label)
             axes.fill_between(
-                part["distance"].astype(float), part["low"], part["high"], color=color, alpha=0.18, linewidth=0
+                part["distance"].astype(float),
+                part["low"],
+                part["high"],
+                color=color,
+                alpha=0.18,
+                linewidth=0,
             )
         axes.set_ylim(0, top)
         axes.set_title(style.CHECKPOINT_LABELS.get(checkpoint, checkpoint))

@@ -34,7 +34,7 @@ class Plot:
 
 
 def write(plot: Plot, run: Run, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
-    """Write the CSV and the three pictures; returns the row for figures.json."""
+    """Write the CSV and the three pictures; returns its row of the manifest."""
     table = plot.table(run, settings, reference)
     style.save_table(table, out / "data" / f"{plot.name}.csv")
     with style.styled():

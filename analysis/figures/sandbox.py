@@ -42,8 +42,8 @@ def draw(table: pd.DataFrame) -> Figure:
 PLOT = Plot(
     name="sandbox",
     title="Sandbox throughput",
-    caption="Calls per second whose output was verified, on this machine. The paper reports 45K calls per training step at "
-    "a mean of 0.3 s on the CPUs of 64 GPUs' hosts.",
+    caption="Calls per second whose output was verified, on this machine. The paper reports 45K calls per training "
+    "step at a mean of 0.3 s on the CPUs of 64 GPUs' hosts.",
     absent="the sandbox bench did not run",
     table=table,
     draw=draw,

@@ -52,8 +52,8 @@ def draw(table: pd.DataFrame) -> Figure:
 PLOT = Plot(
     name="scheduler",
     title="Rollout scheduling, simulated",
-    caption="Makespan of one rollout batch in the simulator, every policy on the same workloads; bars are intervals over "
-    "workload draws. Simulated evidence: it says nothing of a real engine by itself.",
+    caption="Makespan of one rollout batch in the simulator, every policy on the same workloads; bars are intervals "
+    "over workload draws. Simulated evidence: it says nothing of a real engine by itself.",
     absent="the scheduler bench did not run",
     table=table,
     draw=draw,

@@ -27,9 +27,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for axes, lines in ((left, PENALTY), (right, GROUPS)):
         for (name, label), color in zip(lines, style.SERIES, strict=False):
             if name in table:
-                axes.plot(
-                    table["step"], table[name], color=color, label=label, marker="o", markersize=2.5
-                )
+                axes.plot(table["step"], table[name], color=color, label=label, marker="o", markersize=2.5)
         axes.set_xlabel("RL step")
         axes.set_ylim(bottom=0)
         style.mark_stages(axes, table["step"], table["stage"], label=True)

@@ -39,9 +39,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for number, (axes, (title, lines, share)) in enumerate(zip(panels, PANELS, strict=True)):
         for (name, label), color in zip(lines, style.SERIES, strict=False):
             if name in table:
-                axes.plot(
-                    table["step"], table[name], color=color, label=label, marker="o", markersize=2.5
-                )
+                axes.plot(table["step"], table[name], color=color, label=label, marker="o", markersize=2.5)
         axes.set_title(title, pad=14 if number < 2 else 8)
         if share:
             style.as_percent(axes)

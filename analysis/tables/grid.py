@@ -44,7 +44,9 @@ class Grid:
         for rows in self.groups.values():
             for row in rows:
                 if len(row) != len(self.header):
-                    raise ValueError(f"table {self.name}: a row of {len(row)} under {len(self.header)} columns")
+                    raise ValueError(
+                        f"table {self.name}: a row of {len(row)} under {len(self.header)} columns"
+                    )
 
 
 def to_csv(grid: Grid) -> str:

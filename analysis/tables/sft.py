@@ -16,7 +16,18 @@ BENCHMARKS = {
     "bfcl_v3": "BFCL v3",
     "ifeval": "IFEval",
 }
-BEHAVIOUR_COLUMNS = ["benchmark", "stop", "ids", "mask", "prompt_len", "turns", "verdicts", "problem", "sample", "T"]
+BEHAVIOUR_COLUMNS = [
+    "benchmark",
+    "stop",
+    "ids",
+    "mask",
+    "prompt_len",
+    "turns",
+    "verdicts",
+    "problem",
+    "sample",
+    "T",
+]
 
 
 def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
@@ -84,6 +95,6 @@ def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
             "truncated %",
         ],
         groups={"this run": own, "published": published},
-        note="Tokens of the response, tool responses included. A failed call could not be parsed, named an unknown tool, or "
-        "its code did not end well. Token counts of different tokenizers do not compare.",
+        note="Tokens of the response, tool responses included. A failed call could not be parsed, named an unknown "
+        "tool, or its code did not end well. Token counts of different tokenizers do not compare.",
     )

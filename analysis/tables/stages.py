@@ -49,8 +49,8 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
         title=f"Stages of run {run.name} beside section 4.3",
         header=["stage", "last step", *[label for _, label in METRICS], "procedural", "AIME24", "AIME25"],
         groups={"this run": own, "published": published},
-        note=f"Training metrics are of raw rollouts, mean of the first {EDGE} > mean of the last {EDGE} steps of the stage; "
-        "lengths in tokens, the rest in percent. Scores with 95% intervals over questions.",
+        note=f"Training metrics are of raw rollouts, mean of the first {EDGE} > mean of the last {EDGE} steps of the "
+        "stage; lengths in tokens, the rest in percent. Scores with 95% intervals over questions.",
     )
 
 

@@ -1,0 +1,282 @@
+"""`python -m analysis`: from stored results only. Exit status 0 done, 1 a regression, 2 the input was wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from analysis.entropy import Settings
+    from analysis.runs import Run
+
+SECTIONS = ("analysis",)
+REFERENCE = Path(__file__).parents[1] / "results" / "reference"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Statistics, entropy, claims, figures, tables and report of a run, from stored results only.",
+)
+
+RunOption = Annotated[Path, typer.Option("--run", help="Run folder, results/<run>.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder to write into; made when absent.")]
+SectionsOption = Annotated[
+    str | None, typer.Option("--sections", help="The analysis section as JSON, as the workflow passes it.")
+]
+ConfigOption = Annotated[list[Path] | None, typer.Option("--config", help="Configuration file; repeatable.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override, analysis.seed=3; repeatable.")]
+ReferenceOption = Annotated[
+    Path, typer.Option("--reference", help="Folder with paper.yaml and claims.yaml.", show_default=False)
+]
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    """One clear line and exit status 2 for wrong input or an unwritable place."""
+    from analysis.runs import BadRun
+    from config.resolve import ConfigError
+
+    try:
+        yield
+    except (BadRun, ConfigError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _settings(sections: str | None, config: list[Path] | None, overrides: list[str] | None) -> Settings:
+    from analysis.entropy import Settings
+    from config.resolve import resolve
+    from config.sections import load_sections, view_of
+
+    view = (
+        load_sections(sections, SECTIONS)
+        if sections
+        else view_of(resolve(config or (), overrides or ()), SECTIONS)
+    )
+    names = Settings.__dataclass_fields__
+    return Settings(**{name: getattr(view.analysis, name) for name in names})
+
+
+def _reference(folder: Path) -> dict[str, Any]:
+    import yaml
+
+    return yaml.safe_load((folder / "paper.yaml").read_text(encoding="utf-8"))
+
+
+def _open(run: Path) -> Run:
+    from analysis.runs import Run
+
+    return Run.open(run)
+
+
+@app.command()
+def entropy(
+    run: RunOption,
+    out: OutOption,
+    sections: SectionsOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="Whose tokens the study and the traces show; default: the last one scored."),
+    ] = None,
+) -> None:
+    """Forking, reflection and coding tokens: entropy.json, one CSV per table, trace.html."""
+    with _input_errors():
+        from analysis.entropy_files import write_study
+
+        settings = _settings(sections, config, overrides)
+        typer.echo(f"wrote {write_study(_open(run), settings, checkpoint, out)}")
+
+
+@app.command()
+def figures(
+    run: RunOption,
+    out: OutOption,
+    sections: SectionsOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    reference: ReferenceOption = REFERENCE,
+    only: Annotated[list[str] | None, typer.Option(help="Only this figure; repeatable.")] = None,
+) -> None:
+    """Every figure as PDF, PNG and SVG, and the CSV of what it plots."""
+    with _input_errors():
+        from analysis.figures import PLOTS
+        from analysis.figures.plot import write
+        from analysis.runs import BadRun, write_manifest
+
+        known = [plot.name for plot in PLOTS]
+        unknown = sorted(set(only or []) - set(known))
+        if unknown:
+            raise BadRun(f"--only {unknown[0]}: no such figure; known: {', '.join(known)}")
+        opened, settings, numbers = _open(run), _settings(sections, config, overrides), _reference(reference)
+        rows = [
+            write(plot, opened, settings, numbers, out) for plot in PLOTS if not only or plot.name in only
+        ]
+        if not only:
+            write_manifest(out, {"plots": rows})
+        absent = [row["name"] for row in rows if not row["drawn"]]
+        typer.echo(
+            f"wrote {len(rows)} figures to {out}" + (f"; no data for {', '.join(absent)}" if absent else "")
+        )
+
+
+@app.command()
+def tables(
+    run: RunOption,
+    out: OutOption,
+    sections: SectionsOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    reference: ReferenceOption = REFERENCE,
+) -> None:
+    """Tables beside the published ones, as CSV, Markdown and LaTeX."""
+    with _input_errors():
+        from analysis.runs import write_manifest
+        from analysis.tables import GRIDS
+        from analysis.tables.grid import write
+
+        opened, settings, numbers = _open(run), _settings(sections, config, overrides), _reference(reference)
+        for make in GRIDS:
+            write(make(opened, settings, numbers), out)
+        write_manifest(out, {})
+        typer.echo(f"wrote {len(GRIDS)} tables to {out}")
+
+
+@app.command()
+def claims(
+    run: RunOption,
+    out: OutOption,
+    sections: SectionsOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    reference: ReferenceOption = REFERENCE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """The verdict on every claim: claims.json and claims.csv."""
+    with _input_errors():
+        from analysis.claims import judge, read_claims
+        from analysis.claims_files import write_claims
+        from analysis.effects import measure_run
+
+        opened, settings = _open(run), _settings(sections, config, overrides)
+        rows = judge(
+            read_claims(reference / "claims.yaml"),
+            measure_run(opened, settings),
+            preset=opened.preset,
+            alpha=1 - settings.confidence,
+        )
+        write_claims(rows, out)
+        if as_json:
+            typer.echo(json.dumps(rows, sort_keys=True))
+            return
+        for row in rows:
+            typer.echo(f"{row['verdict']:15} {row['id']}")
+
+
+@app.command()
+def report(
+    run: RunOption,
+    out: OutOption,
+    sections: SectionsOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    reference: ReferenceOption = REFERENCE,
+    figures_dir: Annotated[
+        Path | None, typer.Option("--figures", help="Default: figures in the run.")
+    ] = None,
+    claims_file: Annotated[
+        Path | None, typer.Option("--claims", help="Default: claims/claims.json in the run.")
+    ] = None,
+    entropy_file: Annotated[
+        Path | None, typer.Option("--entropy", help="Default: entropy/entropy.json in the run.")
+    ] = None,
+) -> None:
+    """One self-contained page, index.html, and report.json."""
+    with _input_errors():
+        from analysis.report import Parts, build
+
+        parts = Parts(
+            figures=figures_dir or run / "figures",
+            claims=claims_file or run / "claims" / "claims.json",
+            entropy=entropy_file or run / "entropy" / "entropy.json",
+        )
+        build(_open(run), parts, _settings(sections, config, overrides), _reference(reference), out)
+        typer.echo(f"wrote {out / 'index.html'} and {out / 'report.json'}")
+
+
+@app.command()
+def compare(
+    run_a: Annotated[Path, typer.Argument(help="The earlier run.")],
+    run_b: Annotated[Path, typer.Argument(help="The later run.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for comparison.json and comparison.md.")
+    ] = None,
+    sections: SectionsOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    checkpoint: Annotated[str, typer.Option(help="Which checkpoint of both runs.")] = "rl3",
+    margin: Annotated[float, typer.Option(help="Half width of 'equivalent', a fraction.")] = 0.02,
+    fail_on: Annotated[
+        str | None, typer.Option(help="regression: exit 1 when a benchmark got worse.")
+    ] = None,
+    allow_mismatch: Annotated[
+        bool, typer.Option("--allow-mismatch", help="Compare what both share although the rest differs.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown.")] = False,
+) -> None:
+    """Paired comparison of two runs; 1 on a regression with --fail-on regression, 2 when not comparable."""
+    with _input_errors():
+        from analysis.compare import compare_runs, to_markdown
+        from analysis.runs import BadRun, write_json
+
+        if fail_on not in (None, "regression"):
+            raise BadRun(f"--fail-on {fail_on}: the one thing to fail on is regression")
+        settings = _settings(sections, config, overrides)
+        result = compare_runs(
+            _open(run_a), _open(run_b), checkpoint, settings, margin=margin, allow_mismatch=allow_mismatch
+        )
+        if out is not None:
+            write_json(out / "comparison.json", result)
+            (out / "comparison.md").write_text(to_markdown(result), encoding="utf-8")
+        typer.echo(json.dumps(result, sort_keys=True) if as_json else to_markdown(result))
+    if fail_on and result["regression"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON file to write.")]) -> None:
+    """Check digests, lineage, metrics and controls of a run; writes the verdicts and never fails on them."""
+    with _input_errors():
+        from analysis.runs import write_json
+        from analysis.verify import to_json
+        from analysis.verify import verify as look
+
+        checks = look(run)
+        write_json(out, to_json(checks))
+        for check in checks:
+            typer.echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
+
+
+@app.command()
+def gate(
+    verdicts: Annotated[Path, typer.Argument(help="verify.json.")],
+    out: Annotated[Path, typer.Option("--out", help="Written when every check holds.")],
+) -> None:
+    """Exit status 1 when a check of verify.json fell short."""
+    with _input_errors():
+        from analysis.runs import write_json
+        from analysis.verify import judge
+
+        short = judge(verdicts)
+        for line in short:
+            typer.echo(f"fell short: {line}", err=True)
+        if short:
+            raise typer.Exit(1)
+        write_json(out, {"ok": True})

@@ -19,6 +19,8 @@ Params = tuple[int, ...]
 
 NOUN_WORDINGS = ("Find {phrase}.", "Compute {phrase}.", "What is {phrase}?")
 """Shared by all families whose question is a noun phrase: what one teaches helps the others."""
+UNSEEN_NOUN_WORDINGS = ("Tell me {phrase}.", "Determine {phrase}.")
+"""The mildest change of wording; used by the family test ring only."""
 
 
 class ProblemError(ValueError):
@@ -75,9 +77,11 @@ class Family(ABC):
 
     def wording_templates(self, *, unseen: bool = False) -> tuple[str, ...]:
         """Templates of the question with the phrase put in."""
-        return tuple(
-            w.replace("{phrase}", self.phrase) for w in (self.unseen_wordings if unseen else self.wordings)
-        )
+        wordings = self.wordings
+        if unseen:
+            mild = UNSEEN_NOUN_WORDINGS[:1] if self.phrase else ()
+            wordings = (*self.unseen_wordings, *mild)
+        return tuple(w.replace("{phrase}", self.phrase) for w in wordings)
 
     def text(self, params: Params, wording: int, *, unseen: bool = False) -> str:
         """The question. `wording` counts round the family's wordings."""

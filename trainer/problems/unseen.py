@@ -1,11 +1,86 @@
-"""Families of the family test ring: neither these questions nor their wordings occur in SFT, train or dev."""
+"""Families of the family test ring: neither these questions nor their wordings occur in SFT, train or dev.
+
+The first three are near what is taught (a known shape, another quantity), the others far from it.
+"""
 
 from __future__ import annotations
 
 import math
 from random import Random
 
-from trainer.problems.family import Family, Params
+from trainer.problems.family import UNSEEN_NOUN_WORDINGS, Family, Params
+
+
+class TwoProducts(Family):
+    """a * b + c * d."""
+
+    name = "two_products"
+    topic = "arithmetic"
+    level = 1
+    fields = ("a", "b", "c", "d")
+    phrase = "{a} * {b} + {c} * {d}"
+    wordings = UNSEEN_NOUN_WORDINGS
+    exprs = ("{a} * {b} + {c} * {d}",)
+
+    def draw(self, rng: Random) -> Params:
+        first, second = sorted(((rng.randint(10, 99), rng.randint(3, 9)) for _ in range(2)), reverse=True)
+        return *first, *second
+
+    def answer(self, params: Params) -> int:
+        a, b, c, d = params
+        return a * b + c * d
+
+    def check(self, params: Params) -> int:
+        a, b, c, d = params
+        return sum([a] * b + [c] * d)
+
+
+class Gcd(Family):
+    """Greatest common divisor."""
+
+    name = "gcd"
+    topic = "number theory"
+    level = 1
+    fields = ("a", "b")
+    phrase = "the gcd of {a} and {b}"
+    wordings = UNSEEN_NOUN_WORDINGS
+    exprs = ("math.gcd({a}, {b})",)
+
+    def draw(self, rng: Random) -> Params:
+        g = rng.randint(12, 72)
+        x, y = rng.sample(range(2, 20), 2)
+        return g * max(x, y), g * min(x, y)
+
+    def answer(self, params: Params) -> int:
+        return math.gcd(*params)
+
+    def check(self, params: Params) -> int:
+        a, b = params
+        return max(d for d in range(1, b + 1) if a % d == 0 and b % d == 0)
+
+
+class MultipleSum(Family):
+    """Sum of the multiples of k up to n."""
+
+    name = "multiple_sum"
+    topic = "algebra"
+    level = 1
+    fields = ("k", "n")
+    phrase = "the sum of the multiples of {k} up to {n}"
+    wordings = UNSEEN_NOUN_WORDINGS
+    exprs = ("sum(range({k}, {n} + 1, {k}))",)
+
+    def draw(self, rng: Random) -> Params:
+        return rng.randint(3, 29), rng.randint(60, 499)
+
+    def answer(self, params: Params) -> int:
+        k, n = params
+        return sum(range(k, n + 1, k))
+
+    def check(self, params: Params) -> int:
+        k, n = params
+        q = n // k
+        return k * q * (q + 1) // 2
 
 
 class Triangle(Family):
@@ -229,6 +304,9 @@ def _num_paths(width: int, height: int) -> int:
 
 
 UNSEEN: tuple[Family, ...] = (
+    TwoProducts(),
+    Gcd(),
+    MultipleSum(),
     Triangle(),
     Journey(),
     Handshakes(),

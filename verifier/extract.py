@@ -18,6 +18,12 @@ _MARKDOWN = re.compile(r"\*\*|__|`")
 _EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 _PROSE = re.compile(r"(?i)\b(?:is|are)\b")
 _INLINE = re.compile(r"\$([^$]{1,500})\$|\\\((.{1,500}?)\\\)")
+_LETTER_LINE = re.compile(
+    r"(?i)\banswer\s*:?\s*\**\s*:?\s*\**\s*\(?\$?\\?(?:boxed\{|text\{)?([A-D])(?![A-Za-z])"
+)
+_LETTER = re.compile(
+    r"\\?(?:text|textbf|mathrm|mathbf)?\s*\{?\s*\(?([A-Da-d])\)?\.?\s*\}?(?:[.):].*)?", re.DOTALL
+)
 _UNCLOSED_CHARS = 200
 
 
@@ -62,6 +68,30 @@ def extract(text: str, *, require: Require = Require.ANY, truncated: bool = Fals
     if block is not None:
         return _nonempty(_plain(block), "answer tag")
     return _answer_line(spoken)
+
+
+def extract_letter(text: str) -> Extraction:
+    r"""The letter of a multiple-choice response: last 'Answer: X', else the last box; nothing is guessed.
+
+    >>> extract_letter("Answer: B").answer, extract_letter(r"so \boxed{\text{(C)}}").answer
+    ('B', 'C')
+    >>> extract_letter("It is A or B").answer is None
+    True
+    """
+    spoken = without_thinking(text)
+    said = _LETTER_LINE.findall(spoken)
+    if said:
+        return Extraction(answer=said[-1].upper(), rule="answer line")
+    found = _last_box(spoken, truncated=True)
+    if found is None or found.answer is None:
+        block = _last_answer_block(spoken, must_close=False)
+        found = _nonempty(_plain(block), "answer tag") if block is not None else found
+    if found is None or found.answer is None:
+        return Extraction(answer=None, rule="no answer marker" if found is None else found.rule)
+    letter = _LETTER.fullmatch(found.answer)
+    return Extraction(
+        answer=letter.group(1).upper() if letter else found.answer, rule=found.rule, num_boxes=found.num_boxes
+    )
 
 
 def without_thinking(text: str) -> str:

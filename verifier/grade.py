@@ -10,7 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from verifier.extract import Extraction, extract
+from verifier.extract import Extraction, extract, extract_letter
 from verifier.policy import MAX_RESPONSE_CHARS, GradePolicy, GraderName
 from verifier.verdict import Verdict, VerdictKind
 
@@ -104,6 +104,8 @@ _Graded = tuple[VerdictKind, str | None, str]
 
 
 def _strict(gold: str, response: str, policy: GradePolicy, truncated: bool) -> _Graded:
+    if policy.choice:
+        return _choice(gold, response)
     found = extract(response, require=policy.require, truncated=truncated)
     if found.answer is None:
         return VerdictKind.NO_ANSWER, None, _flagged(found.rule, found)
@@ -120,6 +122,16 @@ def _strict(gold: str, response: str, policy: GradePolicy, truncated: bool) -> _
             kind, rule = _ask_worker(gold, found.answer, result)
             return kind, found.answer, _flagged(rule, found)
     return _KINDS[result.outcome.value], found.answer, _flagged(result.rule, found)
+
+
+def _choice(gold: str, response: str) -> _Graded:
+    found = extract_letter(response)
+    if found.answer is None:
+        return VerdictKind.NO_ANSWER, None, found.rule
+    if not re.fullmatch("[A-D]", found.answer):
+        return VerdictKind.UNPARSED, None, f"no letter; from {found.rule}"
+    kind = VerdictKind.CORRECT if found.answer == gold.strip() else VerdictKind.WRONG
+    return kind, found.answer, _flagged("letter", found)
 
 
 _KINDS = {

@@ -28,6 +28,8 @@ class GradePolicy:
     require: Require = Require.ANY
     integer_only: bool = False
     """Golds are integers and only an integer literal can equal one: the AIME rule, which cannot inflate."""
+    choice: bool = False
+    """The answer is one of the letters A to D; it is never guessed from a text."""
     truncated_is_wrong: bool = False
     """A response cut at the token limit earns nothing, whatever it says (paper section 2.2.1; RL)."""
     graders: tuple[GraderName, ...] = (GraderName.STRICT,)
@@ -73,6 +75,7 @@ RULES: dict[str, str] = {
     "modulus": "a missing (mod n) is accepted; two different moduli are wrong",
     "digits": "full-width and other decimal digits are read",
     "text": "case and punctuation do not count; (C) equals C",
+    "letters": "multiple choice: last 'Answer: X', else the letter in the last box, else no answer; never a guess",
     "too heavy": "an answer too large to compute is equal only to the same text; otherwise verdict timeout",
 }
 """The policies that move numbers (shown by `python -m verifier policies` and in every summary)."""

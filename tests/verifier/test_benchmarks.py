@@ -9,7 +9,9 @@ from verifier.benchmarks import ALL, DataUnavailable, WrongData, benchmark
 from verifier.listing import listing
 
 
-@pytest.mark.parametrize(("name", "size"), [("aime24", 30), ("aime25", 30), ("math500", 500)])
+@pytest.mark.parametrize(
+    ("name", "size"), [("aime24", 30), ("aime25", 30), ("math500", 500), ("gsm8k", 1319)]
+)
 def test_real_rows_load_with_the_accepted_digest(name: str, size: int, shared_dir: Path) -> None:
     problems = benchmark(name).load(shared_dir / "data")
     assert len(problems) == size == benchmark(name).num_questions
@@ -59,6 +61,19 @@ def test_duplicate_ids_missing_answers_and_broken_lines_are_named(tmp_path: Path
 def test_missing_data_says_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable, match="trainer prepare"):
         benchmark("procedural-family").load(tmp_path)
+
+
+def test_hmmt_rows_are_read_with_their_exact_golds(tmp_path: Path) -> None:
+    rows = [
+        {"problem_idx": 1, "problem": "?", "answer": "\\frac{1}{2}"},
+        {"problem_idx": 2, "problem": "!", "answer": "7"},
+    ]
+    (tmp_path / "hmmt25.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    problems = benchmark("hmmt25").load(tmp_path)
+    assert [(problem.id, problem.answer) for problem in problems] == [
+        ("hmmt25-feb-1", "\\frac{1}{2}"),
+        ("hmmt25-feb-2", "7"),
+    ]
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verifier.benchmarks import aime24, aime25, math500, procedural
+from verifier.benchmarks import aime24, aime25, gpqa_diamond, gsm8k, hmmt25, ifeval, math500, procedural
 from verifier.benchmarks.declaration import (
     Benchmark,
     DataUnavailable,
@@ -19,6 +19,10 @@ ALL: tuple[Benchmark, ...] = (
     aime24.BENCHMARK,
     aime25.BENCHMARK,
     math500.BENCHMARK,
+    gpqa_diamond.BENCHMARK,
+    ifeval.BENCHMARK,
+    hmmt25.BENCHMARK,
+    gsm8k.BENCHMARK,
     procedural.NUMBERS,
     procedural.COMPOSITION,
     procedural.FAMILY,

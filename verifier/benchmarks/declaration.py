@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from verifier.policy import EVAL_GRADERS, GradePolicy
 
 if TYPE_CHECKING:
-    from trainer.types import Problem
+    from trainer.types import Problem, Trajectory
+    from verifier.verdict import Verdict
 
 EVAL_POLICY = GradePolicy(graders=EVAL_GRADERS)
 INTEGER_POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)
@@ -104,6 +105,17 @@ class Benchmark:
     known_issues: tuple[KnownIssue, ...] = ()
     open_file: Callable[[Path], Iterable[Mapping[str, Any]]] | None = None
     """Reads the file when it is no JSONL."""
+
+    grade_with: Callable[[Problem, Trajectory], dict[str, Verdict]] | None = None
+    """Grader of its own; None means `verifier.grade` under `policy`. The verdict named `strict` is the headline."""
+
+    def grade(self, problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
+        """Verdicts of one sample, by name of grader."""
+        if self.grade_with is not None:
+            return self.grade_with(problem, trajectory)
+        from verifier.grade import grade
+
+        return {str(name): verdict for name, verdict in grade(problem, trajectory, self.policy).items()}
 
     def load(self, data: Path | None = None) -> list[Problem]:
         """Problems from the data folder, else from the hub at the pinned revision.

@@ -1,0 +1,158 @@
+"""IFEval: a passing and a failing response for each of the 25 types, and what the reference cannot do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
+from verifier.benchmarks import benchmark
+from verifier.instructions import Instruction, check_response, four_numbers, grade_instructions
+from verifier.verdict import VerdictKind
+
+pytest.importorskip(
+    "if_verifiable", reason="the checks of IFEval are an extra: pip install if-verifiable==0.1.2"
+)
+
+PROMPT = "Tell me about rivers."
+ENGLISH = "the river runs down from the mountains to the sea and carries stones with it"
+CASES: list[tuple[str, dict[str, Any], str, str]] = [
+    ("keywords:existence", {"keywords": ["river", "bank"]}, "A river has a bank.", "A river has a shore."),
+    (
+        "keywords:frequency",
+        {"keyword": "dam", "frequency": 2, "relation": "at least"},
+        "dam by dam",
+        "one dam",
+    ),
+    ("keywords:forbidden_words", {"forbidden_words": ["flood"]}, "High water.", "A flood came."),
+    (
+        "keywords:letter_frequency",
+        {"letter": "z", "let_frequency": 3, "let_relation": "at least"},
+        "zigzag zone",
+        "one zone",
+    ),
+    (
+        "language:response_language",
+        {"language": "de"},
+        "Der Fluss ist lang und tief und kommt aus den Bergen.",
+        "The river is long and deep and comes from the mountains.",
+    ),
+    (
+        "length_constraints:number_sentences",
+        {"num_sentences": 3, "relation": "less than"},
+        "Dr. Low swam. He won.",
+        "He ran. He swam. He won. He slept.",
+    ),
+    ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "One.\n***\nTwo.", "One.\n\nTwo."),
+    (
+        "length_constraints:number_words",
+        {"num_words": 4, "relation": "at least"},
+        "one two three four",
+        "one two",
+    ),
+    (
+        "length_constraints:nth_paragraph_first_word",
+        {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "later"},
+        "First this.\n\nLater that.",
+        "First this.\n\nThen that.",
+    ),
+    ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[name] at [place]", "[name] here"),
+    ("detectable_content:postscript", {"postscript_marker": "P.S."}, "Bye.\n\nP.S. Write soon.", "Bye."),
+    ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "* one\n* two", "* one\n* two\n* three"),
+    ("detectable_format:constrained_response", {}, "My answer is yes.", "Certainly."),
+    ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "*one* and *two*", "*one* only"),
+    (
+        "detectable_format:multiple_sections",
+        {"section_spliter": "SECTION", "num_sections": 2},
+        "SECTION 1\nup\nSECTION 2\ndown",
+        "SECTION 1\nup",
+    ),
+    ("detectable_format:json_format", {}, '```json\n{"river": "Po"}\n```', "river: Po"),
+    ("detectable_format:title", {}, "<<Rivers>>\nThey flow.", "Rivers\nThey flow."),
+    ("combination:two_responses", {}, "They flow.\n******\nThey run.", "They flow."),
+    ("combination:repeat_prompt", {"prompt_to_repeat": PROMPT}, PROMPT + " They flow.", "They flow."),
+    ("startend:end_checker", {"end_phrase": "That is all."}, "They flow. That is all.", "They flow."),
+    ("startend:quotation", {}, '"They flow."', "They flow."),
+    (
+        "change_case:capital_word_frequency",
+        {"capital_frequency": 2, "capital_relation": "at least"},
+        "A BIG RIVER",
+        "a BIG river",
+    ),
+    ("change_case:english_capital", {}, ENGLISH.upper(), ENGLISH),
+    ("change_case:english_lowercase", {}, ENGLISH, ENGLISH.capitalize()),
+    ("punctuation:no_comma", {}, "They flow and run.", "They flow, and run."),
+]
+
+
+def test_the_cases_cover_all_25_types_of_the_data(shared_dir: Path) -> None:
+    problems = benchmark("ifeval").load(shared_dir / "data")
+    types = {row["id"] for problem in problems for row in json.loads(problem.answer)}
+    assert types == {case[0] for case in CASES}
+    assert (len(problems), len(types)) == (541, 25)
+
+
+@pytest.mark.parametrize(("id", "kwargs", "passing", "failing"), CASES, ids=[case[0] for case in CASES])
+def test_each_type_passes_and_fails(id: str, kwargs: dict[str, Any], passing: str, failing: str) -> None:
+    wanted = [Instruction(id=id, kwargs=kwargs)]
+    assert check_response(PROMPT, wanted, passing).strict == (True,)
+    assert check_response(PROMPT, wanted, failing).strict == (False,)
+
+
+def test_the_loose_rule_forgives_a_first_line() -> None:
+    found = check_response(
+        PROMPT, [Instruction(id="punctuation:no_comma", kwargs={})], "Sure, here it is:\nThey flow."
+    )
+    assert (found.strict, found.loose) == ((False,), (True,))
+
+
+def test_thinking_and_end_tokens_are_cut_off_before_checking() -> None:
+    wanted = [Instruction(id="startend:end_checker", kwargs={"end_phrase": "Done."})]
+    assert check_response(PROMPT, wanted, "<think>a, b</think>They flow. Done.<|im_end|>").strict == (True,)
+
+
+def test_an_empty_response_follows_nothing_and_still_counts_its_instructions() -> None:
+    wanted = [Instruction(id="punctuation:no_comma", kwargs={})] * 2
+    assert check_response(PROMPT, wanted, "<think>never ends").strict == (False, False)
+
+
+@pytest.mark.parametrize(("text", "followed"), [("#a #b #c", True), ("#a only", False)])
+def test_a_symbol_is_counted_where_the_reference_draws_a_random_letter(text: str, followed: bool) -> None:
+    kwargs = {"letter": "#", "let_frequency": 3, "let_relation": "at least"}
+    assert check_response(
+        PROMPT, [Instruction(id="keywords:letter_frequency", kwargs=kwargs)], text
+    ).strict == (followed,)
+
+
+def test_language_detection_repeats() -> None:
+    wanted = [Instruction(id="language:response_language", kwargs={"language": "en"})]
+    assert len({check_response(PROMPT, wanted, "Hello world").strict for _ in range(20)}) == 1
+
+
+def test_an_unknown_type_is_an_error_and_not_a_pass() -> None:
+    with pytest.raises(ValueError, match="nonsense"):
+        check_response(PROMPT, [Instruction(id="nonsense:type", kwargs={})], "text")
+
+
+def _sample(text: str, stop: StopReason = StopReason.ANSWER) -> Trajectory:
+    turns = [Turn(text=text, start=0, end=0, call=CallKind.NONE)]
+    return Trajectory(
+        run="r", checkpoint="c", benchmark="ifeval", problem="p", sample=0, turns=turns, stop=stop
+    )
+
+
+def test_four_numbers_come_from_the_verdicts() -> None:
+    rows = [{"id": "punctuation:no_comma", "kwargs": {}}, {"id": "detectable_format:title", "kwargs": {}}]
+    problem = Problem(id="p", prompt=PROMPT, answer=json.dumps(rows))
+    both = grade_instructions(problem, _sample("<<T>> fine"))
+    half = grade_instructions(problem, _sample("no title"))
+    ours = grade_instructions(problem, _sample("", StopReason.ABORTED))
+    assert (both["strict"].verdict, half["strict"].extracted) == (VerdictKind.CORRECT, "10")
+    numbers = four_numbers([both, half, ours])
+    assert numbers == {
+        "prompt_strict": 0.5,
+        "instruction_strict": 0.75,
+        "prompt_loose": 0.5,
+        "instruction_loose": 0.75,
+    }

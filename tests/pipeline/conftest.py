@@ -1,0 +1,33 @@
+"""One straight micro run for all pipeline tests of a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.checkout import Checkout
+
+
+@dataclass(frozen=True, slots=True)
+class MicroRun:
+    """A finished micro run."""
+
+    checkout: Checkout
+    config: Path
+    output: str
+
+    @property
+    def folder(self) -> Path:
+        return self.checkout.results("micro")
+
+
+@pytest.fixture(scope="session")
+def micro_run(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> MicroRun:
+    """The whole DAG on one core, from nothing."""
+    checkout = Checkout.copy(project_root, tmp_path_factory.mktemp("checkout"))
+    config = checkout.configure("micro")
+    done = checkout.snakemake(config, "reproduce", cores=1)
+    assert done.returncode == 0, done.stdout[-6000:]
+    return MicroRun(checkout, config, done.stdout)

@@ -19,9 +19,9 @@ from config.resolve import ConfigError
 from config.sections import digest
 from verifier.benchmarks import Benchmark, DataUnavailable, Scoring, WrongData, benchmark
 from verifier.grade import grade
-from verifier.policy import RULES
-from verifier.scores import Slice, behaviour, control_scores, disagreements, outcomes_of, score
-from verifier.verdict import reward_of
+from verifier.policy import RULES, GraderName
+from verifier.scores import Slice, control_scores, disagreements, outcomes_of, score
+from verifier.verdict import VerdictKind, reward_of
 
 if TYPE_CHECKING:
     from trainer.types import Problem, Trajectory
@@ -238,8 +238,22 @@ def _add_scores(
             "temperature": about.temperature,
             "control": about.control,
         }
-        | behaviour(trajectories)
+        | _behaviour(trajectories)
     )
+
+
+def _behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """What stands beside a score: how samples ended, how long they were, what the tool said."""
+    from trainer.metrics import rollout_metrics
+
+    count = max(len(trajectories), 1)
+    shares = {f"{kind.value}_frac": 0.0 for kind in VerdictKind if kind is not VerdictKind.CORRECT}
+    for trajectory in trajectories:
+        kind = trajectory.verdicts[GraderName.STRICT.value].verdict
+        if kind is not VerdictKind.CORRECT:
+            shares[f"{kind.value}_frac"] += 1 / count
+    unfit = sum(not trajectory.turns for trajectory in trajectories)
+    return rollout_metrics(trajectories) | shares | {"prompt_does_not_fit_frac": unfit / count}
 
 
 def _write(

@@ -179,20 +179,6 @@ def control_scores(
     return rows
 
 
-def behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """What stands beside a score: how samples ended, how long they were, what the tool said."""
-    from trainer.metrics import rollout_metrics
-
-    count = max(len(trajectories), 1)
-    shares = {f"{kind.value}_frac": 0.0 for kind in VerdictKind if kind is not VerdictKind.CORRECT}
-    for trajectory in trajectories:
-        kind = trajectory.verdicts[GraderName.STRICT.value].verdict
-        if kind is not VerdictKind.CORRECT:
-            shares[f"{kind.value}_frac"] += 1 / count
-    unfit = sum(not trajectory.turns for trajectory in trajectories)
-    return rollout_metrics(trajectories) | shares | {"prompt_does_not_fit_frac": unfit / count}
-
-
 def disagreements(trajectories: Sequence[Trajectory]) -> list[dict[str, Any]]:
     """Samples on which the two graders differ."""
     strict, compat = (grader.value for grader in EVAL_GRADERS)

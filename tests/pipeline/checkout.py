@@ -25,7 +25,10 @@ class Checkout:
     @classmethod
     def copy(cls, project: Path, to: Path) -> Checkout:
         listed = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=project, check=True, capture_output=True
+            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+            cwd=project,
+            check=True,
+            capture_output=True,
         )
         for name in filter(None, listed.stdout.decode().split("\0")):
             source = project / name

@@ -91,7 +91,9 @@ def test_each_key_schedules_the_rules_of_the_table(micro_run: MicroRun) -> None:
 
 
 def test_the_table_names_every_section() -> None:
-    assert {key for key in keys() if not any(key.startswith(f"{section}.") or key == section for section in TABLE)} == set()
+    assert {
+        key for key in keys() if not any(key.startswith(f"{section}.") or key == section for section in TABLE)
+    } == set()
 
 
 def expected(key: str) -> dict[str, int]:
@@ -139,7 +141,9 @@ def _dry_run(run: MicroRun, key: str, value: Any) -> str:
     config = run.checkout.root / "changed.yaml"
     config.write_text(yaml.safe_dump(nested), encoding="utf-8")
     output = run.checkout.root / "dry.txt"
-    child = multiprocessing.get_context("fork").Process(target=_child, args=(run.checkout.root, config, output))
+    child = multiprocessing.get_context("fork").Process(
+        target=_child, args=(run.checkout.root, config, output)
+    )
     child.start()
     child.join(120)
     return output.read_text(encoding="utf-8")

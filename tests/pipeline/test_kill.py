@@ -40,15 +40,15 @@ SFT_CALLS = (
 
 def moments(count: int) -> list[tuple[str, str]]:
     """(name, KILL_MOMENT) of the first `count` of a seeded order in which kinds of moment alternate."""
-    grid = [
-        (stage, *call) for stage in STAGES for call in (SFT_CALLS if stage == "sft" else RL_CALLS)
-    ]
+    grid = [(stage, *call) for stage in STAGES for call in (SFT_CALLS if stage == "sft" else RL_CALLS)]
     rng = random.Random(SEED)
     rng.shuffle(grid)
     chosen = []
     for stage, what, module, function, calls in grid[:count]:
         number, when = rng.randint(1, calls), rng.choice(("before", "after"))
-        chosen.append((f"{stage} {what} {number} {when}", f"{STAGES[stage]}|{module}|{function}|{number}|{when}"))
+        chosen.append(
+            (f"{stage} {what} {number} {when}", f"{STAGES[stage]}|{module}|{function}|{number}|{when}")
+        )
     return chosen
 
 

@@ -31,7 +31,9 @@ def test_a_second_call_does_nothing(micro_run: MicroRun) -> None:
 
 def test_weights_moved_in_every_stage(micro_run: MicroRun) -> None:
     digests = [
-        json.loads((micro_run.folder / "checkpoints" / name / "manifest.json").read_text())["files"]["model.safetensors"]
+        json.loads((micro_run.folder / "checkpoints" / name / "manifest.json").read_text())["files"][
+            "model.safetensors"
+        ]
         for name in ("base", "sft", "rl1", "rl2", "rl3")
     ]
     assert len(set(digests)) == 5
@@ -72,12 +74,19 @@ def test_plain_transformers_gives_the_behaviour_log_probs(micro_run: MicroRun) -
         (["trainer", "sft", "--set", "sft.epoch=3"], "nearest known key: sft.epochs"),
         (["trainer", "rl", "--stage", "1", "--set", "rollout.top_p=0.9"], "rollout.top_p"),
         (["trainer", "inspect", "no-such-file.jsonl"], "no-such-file.jsonl"),
-        (["verifier", "evaluate", "--checkpoint", "nowhere", "--out", "x", "--benchmark", "aime24"], "nowhere"),
+        (
+            ["verifier", "evaluate", "--checkpoint", "nowhere", "--out", "x", "--benchmark", "aime24"],
+            "nowhere",
+        ),
     ],
 )
 def test_wrong_input_is_one_line_and_status_2(micro_run: MicroRun, arguments: list[str], words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=micro_run.checkout.root, capture_output=True, text=True, check=False
+        [sys.executable, "-m", *arguments],
+        cwd=micro_run.checkout.root,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
@@ -99,7 +108,16 @@ def test_a_checkpoint_with_a_wrong_digest_is_refused_by_its_consumer(micro_run: 
         weights.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "verifier", "evaluate", "--benchmark", "procedural-dev", "--out", "broken"),
+                *(
+                    sys.executable,
+                    "-m",
+                    "verifier",
+                    "evaluate",
+                    "--benchmark",
+                    "procedural-dev",
+                    "--out",
+                    "broken",
+                ),
                 *("--checkpoint", str(weights.parent), "--config", "config/micro.yaml"),
             ],
             cwd=micro_run.checkout.root,

@@ -84,10 +84,11 @@ def _differences(straight: Path, killed: Path) -> list[str]:
     names += [f"metrics/{stage}.jsonl" for stage in STAGES]
     names += ["hard/manifest.json"]
     different = [name for name in names if (straight / name).read_bytes() != (killed / name).read_bytes()]
-    for stage in ("rl1", "rl2", "rl3"):
-        if _without_run(straight, stage) != _without_run(killed, stage):
-            different.append(f"trajectories/{stage}.parquet")
-    return different
+    return different + [
+        f"trajectories/{stage}.parquet"
+        for stage in ("rl1", "rl2", "rl3")
+        if _without_run(straight, stage) != _without_run(killed, stage)
+    ]
 
 
 def _without_run(folder: Path, stage: str) -> list[dict]:

@@ -59,6 +59,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 _moment = os.environ.get("KILL_MOMENT")
 if _moment:
     _word, _module, _path, _number, _when = _moment.split("|")
-    _command = open("/proc/self/cmdline", "rb").read().decode().split("\0")
-    if _word in " ".join(_command) and "snakemake" not in " ".join(_command):
+    with open("/proc/self/cmdline", "rb") as _file:
+        _command = _file.read().decode().replace("\0", " ")
+    if _word in _command and "snakemake" not in _command:
         sys.meta_path.insert(0, _Finder(_module, lambda m: _arm(m, _path, int(_number), _when)))

@@ -1,0 +1,344 @@
+"""The one way in: `Sandbox` starts a supervisor process and hands it calls.
+
+The calling process is meant to be busy with other things. Submitting costs one small encode and one send; results
+are decoded by one thread that sleeps in the kernel between batches. All running, timing and killing happens in the
+supervisor, so a caller that holds the interpreter lock for long delays nothing but its own futures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from sandbox import fleet
+from sandbox.isolation import Layer, Level
+from sandbox.records import Status, ToolCall, ToolResult
+from sandbox.settings import Settings
+from sandbox.wire import FrameReader, Kind, decode_result, encode_call, fault_of, pack, refusal
+
+
+class SandboxError(RuntimeError):
+    """The sandbox could not be started; the message says why and what to do."""
+
+
+class Sandbox:
+    """Runs Python code in isolated child processes of a supervisor of its own.
+
+    Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; it is then started anew for
+    the next call. Safe to use from several threads.
+
+    Args:
+        workers: CPU cores it may fill.
+        preload: modules that fork servers import beforehand, by name.
+        queue_limit: calls waiting; one more is rejected. None: no limit.
+        min_isolation: refuse to start below this level: none, limits, syscalls or files.
+        niceness: priority of running code (0 to 19); it decays to 19 after 0.1 s.
+        slots_per_worker: calls running at once per worker.
+        affinity: CPU cores that code may run on.
+        deterministic: hide from the text shown what depends on clock and addresses.
+        others: any further field of `sandbox.settings.Settings`.
+
+    Raises:
+        SandboxError: isolation below the minimum, a module that is not installed, no process.
+
+    Example:
+        with Sandbox(workers=2) as sandbox:
+            result = sandbox.run(ToolCall(id="1", code="print(1 + 1)"))
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 2,
+        preload: Sequence[str] = ("numpy", "sympy"),
+        queue_limit: int | None = None,
+        min_isolation: str = "files",
+        niceness: int = 10,
+        slots_per_worker: int = 4,
+        affinity: Sequence[int] | None = None,
+        deterministic: bool = True,
+        **others: Any,
+    ) -> None:
+        if min_isolation not in list(Level):
+            raise SandboxError(f"min_isolation is {min_isolation!r}; give one of {', '.join(Level)}")
+        others["disabled_layers"] = tuple(Layer(name) for name in others.get("disabled_layers", ()))
+        self.settings = Settings(
+            workers=workers,
+            preload=tuple(preload),
+            queue_limit=queue_limit,
+            min_isolation=Level(min_isolation),
+            niceness=niceness,
+            slots_per_worker=slots_per_worker,
+            affinity=tuple(affinity) if affinity is not None else None,
+            deterministic=deterministic,
+            **others,
+        )
+        self._lock = threading.Lock()
+        self._number = 0
+        self._pending: dict[int, tuple[ToolCall, Future[ToolResult]]] = {}
+        self._number_of: dict[str, int] = {}
+        self._known_sessions: set[str] = set()
+        self._lost_sessions: set[str] = set()
+        self._replies: dict[int, Future[bytes]] = {}
+        self._link: _Link | None = None
+        self._is_closed = False
+        self.started: dict[str, Any] = {}
+        """What the supervisor said at its start: level, layers, process ids."""
+        with self._lock:
+            self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Calls
+
+    def submit(self, call: ToolCall) -> Future[ToolResult]:
+        """Accept a call; its future always gets a result, never an exception. Returns at once."""
+        future: Future[ToolResult] = Future()
+        fault = fault_of(call)
+        with self._lock:
+            if self._is_closed:
+                fault = "the sandbox is closed"
+            elif not fault and call.id in self._number_of:
+                fault = f"id {call.id!r} is already in flight; ids must be unique among calls in flight"
+            if fault:
+                future.set_result(refusal(Status.REJECTED, fault, str(call.id)))
+                return future
+            if call.session in self._lost_sessions:
+                text = "session is gone: the supervisor died"
+                future.set_result(refusal(Status.SESSION_LOST, text, call.id))
+                return future
+            try:
+                link = self._link or self._start()
+            except SandboxError as error:
+                future.set_result(refusal(Status.LOST, str(error), call.id))
+                return future
+            self._number += 1
+            self._pending[self._number] = (call, future)
+            self._number_of[call.id] = self._number
+            if call.session is not None:
+                self._known_sessions.add(call.session)
+            link.send(pack(Kind.CALL, self._number, encode_call(call)))
+        return future
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """Run one call and wait for it."""
+        return self.submit(call).result()
+
+    def run_many(self, calls: Iterable[ToolCall]) -> list[ToolResult]:
+        """Run calls at once and wait for all; results in the order of the calls."""
+        futures = [self.submit(call) for call in calls]
+        return [future.result() for future in futures]
+
+    def cancel(self, call_id: str) -> None:
+        """Withdraw a call: it ends as cancelled, unless it has ended already."""
+        with self._lock:
+            number = self._number_of.get(call_id)
+            if number is not None and self._link is not None:
+                self._link.send(pack(Kind.CANCEL, number))
+
+    def close_session(self, name: str) -> None:
+        """End a session; the name may be used for a new one afterwards."""
+        with self._lock:
+            self._known_sessions.discard(name)
+            self._lost_sessions.discard(name)
+            if self._link is not None:
+                self._link.send(pack(Kind.CLOSE_SESSION, 0, name.encode("utf-8", "replace")))
+
+    def status(self) -> dict[str, Any]:
+        """Figures of the supervisor: calls queued and running, sessions, process ids."""
+        with self._lock:
+            link = self._link or self._start()
+            self._number += 1
+            reply: Future[bytes] = Future()
+            self._replies[self._number] = reply
+            link.send(pack(Kind.STATUS, self._number))
+        return json.loads(reply.result(timeout=30.0))
+
+    def close(self) -> None:
+        """Kill what runs (it ends as cancelled), stop the supervisor, leave nothing behind."""
+        with self._lock:
+            self._is_closed = True
+            link, self._link = self._link, None
+        if link is not None:
+            link.close()
+        self._fail_all(Status.CANCELLED, "the sandbox was closed")
+
+    # The supervisor
+
+    def _start(self) -> _Link:
+        link = _Link(self.settings, self)
+        self.started = link.handshake()
+        self._link = link
+        link.listen()
+        return link
+
+    def _on_frames(self, frames: list[tuple[Kind, int, bytes]]) -> None:
+        done: list[tuple[Future[ToolResult], ToolCall, bytes]] = []
+        with self._lock:
+            for kind, number, payload in frames:
+                if kind is Kind.RESULT and number in self._pending:
+                    call, future = self._pending.pop(number)
+                    self._number_of.pop(call.id, None)
+                    done.append((future, call, payload))
+                elif kind is Kind.STATUS and number in self._replies:
+                    self._replies.pop(number).set_result(payload)
+        for future, call, payload in done:  # outside the lock: a callback may submit
+            future.set_result(decode_result(payload, call.id))
+
+    def _on_death(self, link: _Link) -> None:
+        with self._lock:
+            if self._link is not link:
+                return
+            self._link = None
+            self._lost_sessions |= self._known_sessions
+            self._known_sessions.clear()
+        link.reap()
+        self._fail_all(Status.LOST, "the supervisor died")
+
+    def _fail_all(self, status: Status, why: str) -> None:
+        with self._lock:
+            pending, self._pending = list(self._pending.values()), {}
+            replies, self._replies = list(self._replies.values()), {}
+            self._number_of.clear()
+        for call, future in pending:
+            future.set_result(refusal(status, why, call.id))
+        for reply in replies:
+            reply.set_exception(SandboxError(why))
+
+
+class _Link:
+    """The socket to one supervisor process, and the thread that reads it."""
+
+    def __init__(self, settings: Settings, owner: Sandbox) -> None:
+        self._owner = owner
+        self._socket, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            fleet.command(settings.python, "supervisor", settings.to_text()),
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            env=fleet.clean_environment(),
+            cwd="/",
+            process_group=0,
+        )
+        theirs.close()
+        self._reader = FrameReader()
+        self._outbox: deque[bytes] = deque()
+        self._send_lock = threading.Lock()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._is_closing = False
+        self._thread: threading.Thread | None = None
+
+    def handshake(self) -> dict[str, Any]:
+        """Wait until the supervisor is ready."""
+        self._socket.settimeout(180.0)
+        try:
+            while True:
+                data = self._socket.recv(1 << 16)
+                frames = self._reader.feed(data) if data else [(Kind.FAILED, 0, b"it died at once")]
+                for kind, _, payload in frames:
+                    if kind is Kind.READY:
+                        self._socket.setblocking(False)
+                        return json.loads(payload)
+                    self.reap()
+                    raise SandboxError(f"the sandbox cannot start: {payload.decode('utf-8', 'replace')}")
+        except TimeoutError as error:
+            self.reap()
+            raise SandboxError("the sandbox did not start within 180 s") from error
+
+    def listen(self) -> None:
+        self._thread = threading.Thread(target=self._listen, name="sandbox-client", daemon=True)
+        self._thread.start()
+
+    def send(self, frame: bytes) -> None:
+        """Send now what the socket takes; the thread sends the rest."""
+        with self._send_lock:
+            if not self._outbox:
+                with contextlib.suppress(BlockingIOError, OSError):
+                    frame = frame[self._socket.send(frame) :]
+            if frame:
+                self._outbox.append(frame)
+                self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._wake_write, b"x")
+
+    def _listen(self) -> None:
+        poller = select.poll()
+        poller.register(self._wake_read, select.POLLIN)
+        events = select.POLLIN
+        poller.register(self._socket.fileno(), events)
+        while not self._is_closing:
+            for descriptor, _ in poller.poll():
+                if descriptor == self._wake_read:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wake_read, 4096)
+            wanted = select.POLLIN | (0 if self._flush() else select.POLLOUT)
+            if wanted != events:
+                events = wanted
+                poller.modify(self._socket.fileno(), events)
+            if not self._read() and not self._is_closing:
+                self._owner._on_death(self)
+                return
+
+    def _flush(self) -> bool:
+        with self._send_lock:
+            while self._outbox:
+                data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
+                self._outbox.clear()
+                try:
+                    num_sent = self._socket.send(data)
+                except BlockingIOError:
+                    num_sent = 0
+                except OSError:
+                    return True
+                if num_sent < len(data):
+                    self._outbox.append(data[num_sent:])
+                    return False
+            return True
+
+    def _read(self) -> bool:
+        """Pass on what has arrived; False when the supervisor is gone."""
+        try:
+            data = self._socket.recv(1 << 20)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        self._owner._on_frames(self._reader.feed(data))
+        return True
+
+    def close(self) -> None:
+        """Hang up; the supervisor cleans up and ends."""
+        self._is_closing = True
+        self._wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=10.0)
+        self.reap(wait_s=10.0)
+
+    def reap(self, wait_s: float = 0.5) -> None:
+        """Make sure the process is gone."""
+        self._socket.close()
+        try:
+            self._process.wait(timeout=wait_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

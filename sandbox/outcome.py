@@ -1,0 +1,197 @@
+"""From what a child left behind to a ToolResult. The child may have forged every byte it could reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from dataclasses import dataclass
+
+from sandbox.jail import MAX_FILE_BYTES
+from sandbox.records import Limits, Status, ToolError, ToolResult
+
+MAX_OUTCOME_BYTES = 2**20
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
+_CHILD_STATUSES = {"ok": Status.OK, "error": Status.ERROR, "timeout": Status.TIMEOUT, "memory": Status.MEMORY}
+SHOWN_FOLDER = "/tmp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What the supervisor knows about the end of a run, from the kernel and from its own clock."""
+
+    exit_code: int
+    """As os.waitstatus_to_exitcode gives it; negative for a signal. 0 while a session lives on."""
+    limit_hit: str = ""
+    """Which time limit we enforced, in words; empty for none."""
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    queue_s: float = 0.0
+    max_rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How to read what a child left: how much of it, and what to hide."""
+
+    limits: Limits
+    folder: str
+    deterministic: bool
+
+
+def read_stream(descriptor: int, limit: int) -> tuple[str, int, bool]:
+    """Text of a captured stream (head and tail), bytes dropped, and whether it was stopped at the file limit."""
+    size = os.fstat(descriptor).st_size
+    if size <= limit:
+        return _decode(os.pread(descriptor, size, 0)) if size else "", 0, False
+    half = limit // 2
+    head = _decode(_to_character_end(os.pread(descriptor, half, 0))) if half else ""
+    tail = _decode(_from_character_start(os.pread(descriptor, half, size - half))) if half else ""
+    dropped = size - 2 * half
+    return f"{head}\n... [{dropped} bytes dropped] ...\n{tail}", dropped, size >= MAX_FILE_BYTES
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _to_character_end(data: bytes) -> bytes:
+    """Without a character that the cut left incomplete."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            needed = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if needed > back else data
+    return data
+
+
+def _from_character_start(data: bytes) -> bytes:
+    start = 0
+    while start < min(4, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]
+
+
+def parse_outcome(data: bytes) -> dict[str, object] | None:
+    """The JSON object a child left, or None when it is not one."""
+    if not data or len(data) > MAX_OUTCOME_BYTES * 32:
+        return None
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and record.get("status") in _CHILD_STATUSES else None
+
+
+def judge(
+    record: dict[str, object] | None,
+    out: tuple[str, int, bool],
+    err: tuple[str, int, bool],
+    ending: Ending,
+    how: Reading,
+) -> ToolResult:
+    """The one result of a run, without its id."""
+    status, error = _status_of(record, ending, out[2] or err[2])
+    has_value = record is not None and status is Status.OK and isinstance(record.get("value"), str)
+    value = _text(record, "value", how.limits.output_bytes + 200) if has_value else None
+    stdout, stderr = _shown(out[0], how), _shown(err[0], how)
+    if how.deterministic and status is Status.TIMEOUT:
+        stdout = stderr = ""  # how far the code came is a matter of the clock
+    if error is not None:
+        error = ToolError(
+            type=error.type,
+            message=_shown(error.message, how),
+            traceback=_traceback(error, status, how),
+        )
+    dropped = out[1] + err[1] + (_count(record, "value_dropped") if value is not None else 0)
+    own_wall_s = _seconds(record, "wall_s", ending.wall_s, ending.wall_s)
+    own_cpu_s = _seconds(record, "cpu_s", ending.cpu_s, ending.wall_s * (os.cpu_count() or 1))
+    return ToolResult(
+        id="",
+        status=status,
+        stdout=stdout,
+        stderr=stderr,
+        value=None if value is None else _shown(value, how),
+        error=error,
+        wall_s=own_wall_s,
+        cpu_s=own_cpu_s,
+        queue_s=ending.queue_s,
+        max_rss_bytes=ending.max_rss_bytes,
+        dropped_bytes=dropped,
+    )
+
+
+def _status_of(
+    record: dict[str, object] | None, ending: Ending, is_flooded: bool
+) -> tuple[Status, ToolError | None]:
+    code = ending.exit_code
+    if is_flooded or code == -signal.SIGXFSZ:
+        return Status.OUTPUT_LIMIT, ToolError(
+            type="OutputLimit", message="too much output; stopped", traceback=""
+        )
+    if ending.limit_hit and (code != 0 or record is None):
+        return Status.TIMEOUT, ToolError(type="TimeoutError", message=ending.limit_hit, traceback="")
+    if code == -signal.SIGXCPU:
+        return Status.TIMEOUT, ToolError(type="TimeoutError", message="CPU time limit reached", traceback="")
+    if code != 0 or record is None:
+        return _death(code, ending)
+    status = _CHILD_STATUSES[str(record["status"])]
+    if status is Status.OK:
+        return status, None
+    error = ToolError(
+        type=_text(record, "type", 200) or "Error",
+        message=_text(record, "message", 5_000),
+        traceback=_text(record, "traceback", 20_000),
+    )
+    return status, error
+
+
+def _death(code: int, ending: Ending) -> tuple[Status, ToolError]:
+    if code < 0:
+        how = f"killed by signal {-code} ({_signal_name(-code)})"
+    else:
+        how = f"exit code {code} before the code had ended" if code else "ended without a result"
+    return Status.CRASH, ToolError(
+        type="InterpreterDied", message=f"the interpreter died: {how}", traceback=""
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _traceback(error: ToolError, status: Status, how: Reading) -> str:
+    if how.deterministic and status is Status.TIMEOUT:
+        return f"{error.type}: {_shown(error.message, how)}"  # the line it was at is a matter of the clock
+    return _shown(error.traceback, how)
+
+
+def _shown(text: str, how: Reading) -> str:
+    """Text without the call's temporary folder, lone surrogates and, when deterministic, addresses."""
+    if how.folder in text:
+        text = text.replace(how.folder, SHOWN_FOLDER)
+    if how.deterministic and "at 0x" in text:
+        text = _ADDRESS.sub("at 0x0", text)
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
+
+
+def _text(record: dict[str, object] | None, key: str, limit: int) -> str:
+    value = record.get(key) if record else None
+    return value[:limit] if isinstance(value, str) else ""
+
+
+def _count(record: dict[str, object] | None, key: str) -> int:
+    value = record.get(key) if record else None
+    return value if isinstance(value, int) and 0 <= value < 2**40 else 0
+
+
+def _seconds(record: dict[str, object] | None, key: str, otherwise: float, most: float) -> float:
+    """A time the child measured of itself, believed only where it is possible."""
+    value = record.get(key) if record else None
+    return value if isinstance(value, float) and 0.0 <= value <= most else otherwise

@@ -1,0 +1,211 @@
+"""Runs one piece of code inside the child and describes how it ended. Nothing here is trusted by the supervisor."""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import linecache
+import signal
+import sys
+import threading
+import time
+import traceback
+import types
+from dataclasses import dataclass
+from typing import Any
+
+FILE_NAME = "<code>"
+MAX_MESSAGE_CHARS = 4_000
+MAX_TRACEBACK_CHARS = 12_000
+CPU_SIGNAL = signal.SIGPROF
+WALL_SIGNAL = signal.SIGUSR2
+
+
+class SoftLimit(TimeoutError):
+    """Raised inside the code when its time is up, so that it ends with a traceback."""
+
+
+@dataclass(slots=True)
+class Deadline:
+    """Which time limit, if any, has been announced to the running code."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    fired: str = ""
+
+    def start(self, *, cpu_s: float, wall_s: float) -> None:
+        """Begin a run. The wall limit is announced from outside, for the code may use SIGALRM itself."""
+        self.cpu_s, self.wall_s, self.fired = cpu_s, wall_s, ""
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)
+
+    def stop(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def install(self) -> None:
+        """Handle both signals; done once in the fork server, inherited by every child."""
+        signal.signal(CPU_SIGNAL, self._on_signal)
+        signal.signal(WALL_SIGNAL, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: types.FrameType | None) -> None:
+        kind, limit = ("CPU", self.cpu_s) if number == CPU_SIGNAL else ("wall", self.wall_s)
+        self.fired = f"{kind} time limit of {limit:g} s reached"
+        raise SoftLimit(self.fired)
+
+
+def new_namespace() -> dict[str, Any]:
+    """The globals of a fresh `__main__`."""
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = module
+    return module.__dict__
+
+
+def compile_cell(source: str, name: str) -> tuple[types.CodeType, types.CodeType | None]:
+    """The statements, and apart from them a last expression whose value is wanted.
+
+    >>> [code is not None for code in compile_cell("x = 1", FILE_NAME)]
+    [True, False]
+    """
+    tree = ast.parse(source, name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    body = compile(tree, name, "exec", dont_inherit=True)
+    if not isinstance(last, ast.Expr):
+        return body, None
+    flags = body.co_flags & _future_flags()
+    return body, compile(ast.Expression(last.value), name, "eval", flags=flags, dont_inherit=True)
+
+
+def _future_flags() -> int:
+    import __future__
+
+    flags = 0
+    for feature in __future__.all_feature_names:
+        flags |= getattr(__future__, feature).compiler_flag
+    return flags
+
+
+def cut(text: str, limit: int) -> tuple[str, int]:
+    r"""Head and tail of a long text, and the number of characters left out.
+
+    >>> cut("abcdefgh", 4)
+    ('ab\\n... [4 dropped] ...\\ngh', 4)
+    """
+    if len(text) <= limit:
+        return text, 0
+    half = limit // 2
+    dropped = len(text) - 2 * half
+    return f"{text[:half]}\n... [{dropped} dropped] ...\n{text[len(text) - half :]}", dropped
+
+
+def execute(
+    source: str, name: str, namespace: dict[str, Any], deadline: Deadline, output_bytes: int
+) -> dict[str, Any]:
+    """Run the code; status, value, error and times as a JSON object."""
+    wall_start, cpu_start = time.monotonic(), time.process_time()
+    outcome: dict[str, Any] = {"status": "ok"}
+    try:
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        body, last = compile_cell(source, name)
+        exec(body, namespace)
+        if last is not None:
+            value = eval(last, namespace)  # noqa: S307
+            if value is not None:
+                outcome["value"], outcome["value_dropped"] = cut(repr(value), output_bytes)
+    except BaseException as error:
+        outcome = describe(error, deadline)
+    finally:
+        outcome["wall_s"] = time.monotonic() - wall_start
+        outcome["cpu_s"] = time.process_time() - cpu_start
+    return outcome
+
+
+def finish(outcome: dict[str, Any], deadline: Deadline, num_exit_functions: int) -> dict[str, Any]:
+    """End as an interpreter would: wait for threads, run exit functions, flush."""
+    try:
+        if threading.active_count() > 1:
+            threading._shutdown()  # type: ignore[attr-defined]
+        if atexit._ncallbacks() > num_exit_functions:  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+    except BaseException as error:
+        outcome = describe(error, deadline)
+    return outcome
+
+
+def flush_streams() -> None:
+    """Write out what is still buffered, also when the code replaced sys.stdout."""
+    for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}:
+        try:
+            if stream is not None:
+                stream.flush()
+        except Exception:
+            continue
+
+
+def describe(error: BaseException, deadline: Deadline) -> dict[str, Any]:
+    """How an exception ends a run."""
+    if deadline.fired:
+        return _with_error("timeout", "TimeoutError", deadline.fired, user_traceback(error))
+    if isinstance(error, SystemExit):
+        return _describe_exit(error)
+    status = "memory" if isinstance(error, MemoryError) else "error"
+    text = user_traceback(error)
+    if deadline.fired:  # the exception's own __str__ used up the time
+        return _with_error("timeout", "TimeoutError", deadline.fired, text)
+    return _with_error(status, type(error).__name__, _message(error), text)
+
+
+def _describe_exit(error: SystemExit) -> dict[str, Any]:
+    if error.code is None or error.code == 0:
+        return {"status": "ok"}
+    if not isinstance(error.code, int):
+        print(_message(error), file=sys.stderr)
+    return _with_error("error", "SystemExit", _message(error), "")
+
+
+def _with_error(status: str, kind: str, message: str, text: str) -> dict[str, Any]:
+    return {
+        "status": status,
+        "type": str(kind)[:200],
+        "message": cut(message, MAX_MESSAGE_CHARS)[0],
+        "traceback": cut(text, MAX_TRACEBACK_CHARS)[0],
+    }
+
+
+def _message(error: BaseException) -> str:
+    try:
+        if isinstance(error, SyntaxError) and error.lineno is not None:
+            return f"{error.msg} (line {error.lineno})"
+        return str(error)
+    except Exception:
+        return f"<{type(error).__name__} whose text cannot be made>"
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback as Python prints it, with the frames of the user's code only."""
+    try:
+        summary = traceback.TracebackException.from_exception(error, compact=True)
+        _keep_user_frames(summary)
+        return "".join(summary.format()).rstrip("\n")
+    except Exception:
+        return f"{type(error).__name__}: traceback cannot be made"
+
+
+def _keep_user_frames(summary: traceback.TracebackException) -> None:
+    chain: list[traceback.TracebackException | None] = [summary]
+    while chain:
+        link = chain.pop()
+        if link is None:
+            continue
+        kept = [frame for frame in link.stack if frame.filename.startswith("<c")]
+        link.stack = traceback.StackSummary.from_list(kept)
+        chain += [link.__cause__, link.__context__, *(link.exceptions or ())]
+        if link.exc_type is SoftLimit:
+            link.exc_type = TimeoutError
+
+
+def report_thread_error(arguments: threading.ExceptHookArgs) -> None:
+    """What a thread that died prints: the user's frames only."""
+    if arguments.exc_type is SystemExit or arguments.exc_value is None:
+        return
+    name = arguments.thread.name if arguments.thread is not None else "?"
+    print(f"Exception in thread {name}:\n{user_traceback(arguments.exc_value)}", file=sys.stderr)

@@ -1,0 +1,100 @@
+"""Which fork server takes a call: the one that has preloaded just enough for its imports."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Imported by every tier: what programs of a model ask for most, each cheap to have.
+STANDARD = [
+    "array",
+    "ast",
+    "bisect",
+    "calendar",
+    "cmath",
+    "collections",
+    "contextlib",
+    "copy",
+    "csv",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "functools",
+    "heapq",
+    "io",
+    "itertools",
+    "json",
+    "math",
+    "numbers",
+    "operator",
+    "os",
+    "random",
+    "re",
+    "statistics",
+    "string",
+    "sys",
+    "tempfile",
+    "textwrap",
+    "time",
+    "traceback",
+    "types",
+    "typing",
+    "linecache",
+]
+
+# A package outside the preload list that would import a preloaded one.
+_BUILT_ON = {
+    "numpy": (
+        "scipy",
+        "pandas",
+        "matplotlib",
+        "networkx",
+        "sklearn",
+        "cvxpy",
+        "statsmodels",
+        "numba",
+        "torch",
+    ),
+    "sympy": ("mpmath",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The tiers of a sandbox: tier 0 has the standard library only, tier k the first k modules of the preload list."""
+
+    modules: tuple[tuple[str, ...], ...]
+    patterns: tuple[re.Pattern[bytes], ...]
+    """Pattern k finds a name that needs tier k + 1."""
+
+    def of(self, code: bytes) -> int:
+        """The cheapest tier for this code: a name anywhere counts, so a rare comment costs speed, never correctness.
+
+        >>> tiers = plan(("numpy", "sympy"))
+        >>> [tiers.of(code) for code in (b"import math", b"import scipy.stats", b"from sympy import *")]
+        [0, 1, 2]
+        """
+        for tier in range(len(self.patterns), 0, -1):
+            if self.patterns[tier - 1].search(code):
+                return tier
+        return 0
+
+    @property
+    def last(self) -> int:
+        """The tier that has everything: sessions live there, for nobody knows what the next cell imports."""
+        return len(self.modules) - 1
+
+
+def plan(preload: tuple[str, ...]) -> Tiers:
+    """One tier per prefix of the preload list."""
+    modules = tuple(preload[:size] for size in range(len(preload) + 1))
+    patterns = tuple(_pattern(name) for name in preload)
+    return Tiers(modules, patterns)
+
+
+def _pattern(name: str) -> re.Pattern[bytes]:
+    top = name.partition(".")[0]
+    names = (top, *_BUILT_ON.get(top, ()))
+    return re.compile(rb"\b(?:" + b"|".join(re.escape(entry.encode()) for entry in names) + rb")\b")

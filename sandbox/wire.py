@@ -1,0 +1,182 @@
+"""Frames between client, supervisor and node, and the bytes of a call and of a result.
+
+A frame is a 13-byte header (payload length, kind, number) and a payload. The number pairs a result with its call,
+so that whoever only forwards need not look inside. Nothing here trusts the other side: sizes are capped, JSON is
+the only parser, and a malformed frame is a WireError.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import asdict
+from enum import IntEnum
+from typing import Any
+
+from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
+
+MAX_FRAME_BYTES = 64 * 2**20
+MAX_CODE_BYTES = 2**20
+MAX_STDIN_BYTES = 16 * 2**20
+MAX_NAME_CHARS = 200
+MAX_SECONDS = 3600.0
+MAX_OUTPUT_BYTES = 16 * 2**20
+MIN_MEMORY_BYTES = 2**20
+
+_HEADER = struct.Struct("<IBQ")
+_LENGTHS = struct.Struct("<III")
+
+
+class WireError(ValueError):
+    """The other side sent something that is not a frame or not a call."""
+
+
+class Kind(IntEnum):
+    """What a frame carries."""
+
+    CALL = 1
+    RESULT = 2
+    CANCEL = 3
+    CLOSE_SESSION = 4
+    READY = 5
+    FAILED = 6
+    STATUS = 7
+    HEARTBEAT = 8
+    HELLO = 9
+    CREDIT = 10
+    SESSION_GONE = 11
+
+
+def pack(kind: Kind, number: int, payload: bytes = b"") -> bytes:
+    """One frame."""
+    return _HEADER.pack(len(payload), kind, number) + payload
+
+
+class FrameReader:
+    """Cuts a byte stream into frames."""
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._buffer = bytearray()
+        self._max = max_frame_bytes
+
+    def feed(self, data: bytes) -> list[tuple[Kind, int, bytes]]:
+        """Frames completed by `data`.
+
+        Raises:
+            WireError: a length over the cap or an unknown kind; the stream cannot be followed any further.
+        """
+        self._buffer += data
+        frames = []
+        position = 0
+        while len(self._buffer) - position >= _HEADER.size:
+            length, kind, number = _HEADER.unpack_from(self._buffer, position)
+            if length > self._max:
+                raise WireError(f"a frame of {length} bytes is over the cap of {self._max}")
+            if not Kind.CALL <= kind <= Kind.SESSION_GONE:
+                raise WireError(f"unknown frame kind {kind}")
+            start = position + _HEADER.size
+            if len(self._buffer) < start + length:
+                break
+            frames.append((Kind(kind), number, bytes(self._buffer[start : start + length])))
+            position = start + length
+        del self._buffer[:position]
+        return frames
+
+
+def fault_of(call: ToolCall) -> str:
+    """Why a call cannot be accepted, with the remedy; empty when it can.
+
+    >>> fault_of(ToolCall(id="a", code="1"))
+    ''
+    >>> fault_of(ToolCall(id="a", code="1", limits=Limits(wall_s=-1)))
+    'limits.wall_s is -1; give seconds above 0 and up to 3600'
+    """
+    if not isinstance(call.code, str) or not isinstance(call.stdin, str):
+        return "code and stdin must be text"
+    for name, value in (("id", call.id), ("session", call.session)):
+        if value is not None and (not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS):
+            return f"{name} must be text of 1 to {MAX_NAME_CHARS} characters"
+    if len(call.code) > MAX_CODE_BYTES:
+        return f"code has {len(call.code)} characters; at most {MAX_CODE_BYTES} are run"
+    if len(call.stdin) > MAX_STDIN_BYTES:
+        return f"stdin has {len(call.stdin)} characters; at most {MAX_STDIN_BYTES} are passed"
+    if not isinstance(call.seed, int):
+        return "seed must be a whole number"
+    return _fault_of_limits(call.limits)
+
+
+def _fault_of_limits(limits: Limits) -> str:
+    for name in ("wall_s", "cpu_s"):
+        value = getattr(limits, name)
+        if not isinstance(value, int | float) or not math.isfinite(value) or not 0 < value <= MAX_SECONDS:
+            return f"limits.{name} is {value!r}; give seconds above 0 and up to {MAX_SECONDS:.0f}"
+    if not isinstance(limits.memory_bytes, int) or limits.memory_bytes < MIN_MEMORY_BYTES:
+        return f"limits.memory_bytes is {limits.memory_bytes!r}; give at least {MIN_MEMORY_BYTES}"
+    if not isinstance(limits.output_bytes, int) or not 0 < limits.output_bytes <= MAX_OUTPUT_BYTES:
+        return f"limits.output_bytes is {limits.output_bytes!r}; give 1 to {MAX_OUTPUT_BYTES}"
+    return ""
+
+
+def encode_call(call: ToolCall) -> bytes:
+    """Lengths, a small JSON head, the code and stdin as UTF-8 (lone surrogates survive)."""
+    limits = call.limits
+    head = json.dumps(
+        [call.session, limits.wall_s, limits.cpu_s, limits.memory_bytes, limits.output_bytes, call.seed]
+    ).encode()
+    code = call.code.encode("utf-8", "surrogatepass")
+    stdin = call.stdin.encode("utf-8", "surrogatepass")
+    return _LENGTHS.pack(len(head), len(code), len(stdin)) + head + code + stdin
+
+
+def decode_call(payload: bytes) -> tuple[str | None, Limits, int, bytes, bytes]:
+    """Session, limits, seed, code and stdin of an encoded call.
+
+    Raises:
+        WireError: it is not one.
+    """
+    try:
+        num_head, num_code, num_stdin = _LENGTHS.unpack_from(payload)
+        start = _LENGTHS.size
+        if len(payload) != start + num_head + num_code + num_stdin:
+            raise WireError("the lengths of a call do not add up")
+        session, wall_s, cpu_s, memory_bytes, output_bytes, seed = json.loads(
+            payload[start : start + num_head]
+        )
+    except (struct.error, ValueError, RecursionError) as error:
+        raise WireError(f"not a call: {error}") from error
+    limits = Limits(wall_s=wall_s, cpu_s=cpu_s, memory_bytes=memory_bytes, output_bytes=output_bytes)
+    start += num_head
+    return session, limits, seed, payload[start : start + num_code], payload[start + num_code :]
+
+
+def encode_result(result: ToolResult) -> bytes:
+    """JSON without the id: the frame number stands for it."""
+    return json.dumps(asdict(result), allow_nan=False).encode()
+
+
+def decode_result(payload: bytes, call_id: str) -> ToolResult:
+    """The result of the call `call_id`."""
+    return ToolResult.from_json({**json.loads(payload), "id": call_id})
+
+
+def refusal(status: Status, why: str, call_id: str = "") -> ToolResult:
+    """A result for a call that did not run to its end because of us, or was never accepted."""
+    return ToolResult(
+        id=call_id, status=status, error=ToolError(type=status.value, message=why, traceback="")
+    )
+
+
+def as_mapping(payload: bytes) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        WireError: it is none.
+    """
+    try:
+        record = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise WireError("not a JSON object")
+    return record

@@ -1,0 +1,220 @@
+"""The client: every call ends once, in order, with what the code said."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+
+from sandbox.client import Sandbox, SandboxError
+from sandbox.records import Limits, Status, ToolCall, ToolResult
+from tests.sandbox.conftest import new_call
+
+Run = Callable[..., ToolResult]
+
+
+def test_a_program_returns_its_output_and_the_value_of_its_last_expression(run: Run) -> None:
+    result = run("print('out')\nimport sys\nprint('err', file=sys.stderr)\n[1, 2]")
+    assert (result.status, result.stdout, result.stderr, result.value) == (
+        Status.OK,
+        "out\n",
+        "err\n",
+        "[1, 2]",
+    )
+
+
+def test_an_error_shows_frames_of_the_code_only_with_its_own_line_numbers(run: Run) -> None:
+    result = run("import json\n\ndef f():\n    json.loads('{')\n\nf()")
+    assert result.error is not None
+    assert result.error.type == "JSONDecodeError"
+    assert '"<code>", line 6' in result.error.traceback
+    assert '"<code>", line 4' in result.error.traceback
+    assert "decoder.py" not in result.error.traceback
+
+
+def test_results_come_back_in_the_order_of_the_calls(sandbox: Sandbox) -> None:
+    calls = [new_call(f"print({k} * 3)") for k in range(200)]
+    results = sandbox.run_many(calls)
+    assert [result.stdout for result in results] == [f"{k * 3}\n" for k in range(200)]
+    assert [result.id for result in results] == [call.id for call in calls]
+
+
+def test_the_cpu_limit_stops_a_loop_and_says_so(run: Run) -> None:
+    result = run("while True: pass", cpu_s=0.3)
+    assert result.status is Status.TIMEOUT
+    assert result.error is not None
+    assert result.error.message == "CPU time limit of 0.3 s reached"
+
+
+def test_the_wall_limit_stops_a_sleeper_and_says_so(run: Run) -> None:
+    result = run("import time\ntime.sleep(600)", wall_s=0.5)
+    assert result.status is Status.TIMEOUT
+    assert result.error is not None
+    assert result.error.message == "wall time limit of 0.5 s reached"
+
+
+def test_a_timeout_shows_the_line_when_the_clock_may_show() -> None:
+    with Sandbox(workers=1, preload=(), deterministic=False, niceness=0, decayed_niceness=0) as sandbox:
+        result = sandbox.run(new_call("print('before')\nwhile True:\n    pass", cpu_s=0.3))
+    assert result.status is Status.TIMEOUT
+    assert result.stdout == "before\n"
+    assert result.error is not None
+    assert "line 2" in result.error.traceback or "line 3" in result.error.traceback
+
+
+def test_long_output_keeps_head_and_tail_and_counts_what_was_dropped(sandbox: Sandbox) -> None:
+    call = ToolCall(id="long", code="print('a' * 500 + 'b' * 500, end='')", limits=Limits(output_bytes=100))
+    result = sandbox.run(call)
+    assert result.stdout == "a" * 50 + "\n... [900 bytes dropped] ...\n" + "b" * 50
+    assert result.dropped_bytes == 900
+
+
+def test_a_cut_does_not_split_a_character(sandbox: Sandbox) -> None:
+    call = ToolCall(id="cut", code="print('\u00e9' * 1000, end='')", limits=Limits(output_bytes=101))
+    assert "\ufffd" not in sandbox.run(call).stdout
+
+
+def test_equal_calls_give_equal_results_but_for_the_clock(sandbox: Sandbox) -> None:
+    code = (
+        "import random, uuid, tempfile, os\nimport numpy as np\n"
+        "print(random.random(), uuid.uuid4(), np.random.rand(), np.random.default_rng().random(), object())\n"
+        "print(hash('text'), {'b', 'a', 'c'}, os.getcwd(), tempfile.mkdtemp())\nrandom.seed()\nrandom.random()"
+    )
+    results = sandbox.run_many(new_call(code, seed=7, id=f"equal-{k}") for k in range(12))
+    shown = {(result.status, result.stdout, result.value) for result in results}
+    assert len(shown) == 1
+    assert results[0].status is Status.OK
+
+
+def test_another_seed_gives_other_streams(run: Run) -> None:
+    code = "import random\nimport numpy as np\n(random.random(), np.random.rand(), np.random.default_rng().random())"
+    first, second = (ast.literal_eval(run(code, seed=seed).value or "") for seed in (1, 2))
+    assert all(a != b for a, b in zip(first, second, strict=True))
+
+
+def test_a_repeated_id_in_flight_is_rejected_with_the_reason(sandbox: Sandbox) -> None:
+    first = sandbox.submit(new_call("import time\ntime.sleep(1)", id="twice"))
+    second = sandbox.run(new_call("1", id="twice"))
+    assert second.status is Status.REJECTED
+    assert second.error is not None
+    assert "already in flight" in second.error.message
+    assert first.result().status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"limits": Limits(wall_s=-1.0)}, "limits.wall_s"),
+        ({"limits": Limits(cpu_s=float("nan"))}, "limits.cpu_s"),
+        ({"limits": Limits(memory_bytes=5)}, "limits.memory_bytes"),
+        ({"limits": Limits(output_bytes=0)}, "limits.output_bytes"),
+        ({"code": "x" * 10_000_000}, "code has 10000000"),
+        ({"session": ""}, "session"),
+        ({"id": ""}, "id"),
+    ],
+)
+def test_a_malformed_call_is_rejected_with_the_remedy(
+    sandbox: Sandbox, fields: dict[str, object], said: str
+) -> None:
+    result = sandbox.run(ToolCall(**{"id": "bad", "code": "1", **fields}))  # type: ignore[arg-type]
+    assert result.status is Status.REJECTED
+    assert result.error is not None
+    assert said in result.error.message
+
+
+def test_cancelling_ends_a_running_call_and_a_waiting_one(sandbox: Sandbox) -> None:
+    with Sandbox(workers=1, slots_per_worker=1, preload=(), niceness=0, decayed_niceness=0) as small:
+        running = small.submit(new_call("import time\ntime.sleep(600)", id="running"))
+        waiting = small.submit(new_call("1", id="waiting"))
+        small.cancel("waiting")
+        small.cancel("running")
+        assert waiting.result(60).status is Status.CANCELLED
+        assert running.result(60).status is Status.CANCELLED
+        assert small.run(new_call("2")).value == "2"
+
+
+def test_a_full_queue_rejects_and_says_when_to_come_back() -> None:
+    with Sandbox(
+        workers=1, slots_per_worker=1, queue_limit=2, preload=(), niceness=0, decayed_niceness=0
+    ) as small:
+        futures: list[Future[ToolResult]] = [
+            small.submit(new_call("import time\ntime.sleep(0.3)")) for _ in range(12)
+        ]
+        results = [future.result(60) for future in futures]
+    statuses = [result.status for result in results]
+    assert set(statuses) == {Status.OK, Status.REJECTED}
+    rejected = next(result for result in results if result.status is Status.REJECTED)
+    assert rejected.error is not None
+    assert "retry after" in rejected.error.message
+
+
+def test_closing_ends_what_runs(sandbox: Sandbox) -> None:
+    small = Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0)
+    future = small.submit(new_call("import time\ntime.sleep(600)"))
+    small.close()
+    assert future.result(10).status is Status.CANCELLED
+    assert small.run(new_call("1")).status is Status.REJECTED
+
+
+def test_a_module_that_is_not_installed_is_named_at_start() -> None:
+    with pytest.raises(SandboxError, match="no_such_module"):
+        Sandbox(workers=1, preload=("no_such_module",))
+
+
+def test_too_little_isolation_refuses_to_start_and_says_what_is_missing() -> None:
+    with pytest.raises(SandboxError, match=r"'files' is required.*landlock \(switched off\)"):
+        Sandbox(workers=1, preload=(), disabled_layers=("landlock",))
+
+
+def test_memory_is_limited(sandbox: Sandbox) -> None:
+    limits = Limits(cpu_s=10, wall_s=120, memory_bytes=64 * 2**20)
+    call = ToolCall(id="memory", code="print('start')\nb = bytearray(200 * 2**20)", limits=limits)
+    result = sandbox.run(call)
+    assert (result.status, result.stdout) == (Status.MEMORY, "start\n")
+
+
+def test_a_file_is_gone_in_the_next_call() -> None:
+    with Sandbox(workers=1, slots_per_worker=1, preload=(), niceness=0, decayed_niceness=0) as small:
+        assert small.run(new_call("open('a', 'w').write('x')\nimport os\nos.listdir()")).value == "['a']"
+        assert small.run(new_call("import os\nos.listdir()")).value == "[]"
+
+
+def test_killing_a_fork_server_ends_its_calls_and_later_calls_run() -> None:
+    import os
+    import signal
+
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+        futures = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(4)]
+        while small.status()["running"] < 4:
+            time.sleep(0.05)
+        os.kill(small.status()["zygotes"][0], signal.SIGKILL)
+        assert {future.result(10).status for future in futures} == {Status.LOST}
+        assert small.run(new_call("3")).status in (Status.OK, Status.LOST)
+        assert _until_ok(small).value == "4"
+
+
+def test_killing_the_supervisor_ends_every_call_and_the_next_call_starts_another() -> None:
+    import os
+    import signal
+
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+        running = small.submit(new_call("import time\ntime.sleep(600)"))
+        small.run(new_call("x = 1", session="kept"))
+        os.kill(small.started["supervisor"], signal.SIGKILL)
+        assert running.result(10).status is Status.LOST
+        assert _until_ok(small).value == "4"
+        assert small.run(new_call("x", session="kept")).status is Status.SESSION_LOST
+        small.close_session("kept")
+        assert small.run(new_call("5", session="kept")).value == "5"
+
+
+def _until_ok(sandbox: Sandbox) -> ToolResult:
+    for _ in range(200):
+        result = sandbox.run(new_call("4"))
+        if result.status is Status.OK:
+            return result
+        time.sleep(0.05)
+    raise AssertionError("no call succeeded after the kill")

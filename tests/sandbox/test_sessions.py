@@ -1,0 +1,72 @@
+"""Sessions: state lives from cell to cell, and its loss is said aloud."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sandbox.client import Sandbox
+from sandbox.records import Status, ToolResult
+from tests.sandbox.conftest import new_call
+
+Run = Callable[..., ToolResult]
+
+
+def test_a_session_remembers_and_keeps_apart_from_others(run: Run) -> None:
+    run("x = 1\nimport math", session="a")
+    run("x = 2", session="b")
+    assert run("x + math.floor(1.5)", session="a").value == "2"
+    assert run("x", session="b").value == "2"
+    assert run("x").status is Status.ERROR
+
+
+def test_cells_of_a_session_run_one_after_the_other(sandbox: Sandbox) -> None:
+    calls = [new_call("n = 0", session="chain")] + [new_call("n += 1\nn", session="chain") for _ in range(20)]
+    assert [result.value for result in sandbox.run_many(calls)] == [None, *(str(k) for k in range(1, 21))]
+
+
+def test_a_cell_stopped_by_its_cpu_limit_leaves_the_state_alive(run: Run) -> None:
+    run("x = 5", session="soft")
+    assert run("while True: pass", session="soft", cpu_s=0.3).status is Status.TIMEOUT
+    assert run("x", session="soft").value == "5"
+
+
+def test_a_dead_session_is_said_aloud_until_it_is_closed(sandbox: Sandbox, run: Run) -> None:
+    run("x = 1", session="dead")
+    assert run("import os\nos._exit(3)", session="dead").status is Status.CRASH
+    assert run("x", session="dead").status is Status.SESSION_LOST
+    assert run("x = 2", session="dead").status is Status.SESSION_LOST
+    sandbox.close_session("dead")
+    assert run("y = 3\ny", session="dead").value == "3"
+
+
+def test_a_cell_that_swallows_the_limit_is_killed_with_its_session(run: Run) -> None:
+    code = "while True:\n    try:\n        while True: sum(range(99))\n    except BaseException: pass"
+    assert run(code, session="stubborn", cpu_s=0.3).status is Status.TIMEOUT
+    assert run("1", session="stubborn").status is Status.SESSION_LOST
+
+
+def test_output_belongs_to_its_own_cell(run: Run) -> None:
+    assert run("print('one')", session="out").stdout == "one\n"
+    assert run("print('two')\ninput()", session="out", stdin="typed").stdout == "two\n"
+
+
+def test_an_idle_session_is_evicted_and_says_so() -> None:
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0, session_idle_s=0.2) as small:
+        small.run(new_call("x = 1", session="idle"))
+        while small.status()["sessions"]:
+            time.sleep(0.1)
+        result = small.run(new_call("x", session="idle"))
+    assert result.status is Status.SESSION_LOST
+    assert result.error is not None
+    assert "idle" in result.error.message
+
+
+def test_the_longest_idle_session_makes_room() -> None:
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0, max_sessions=2) as small:
+        small.run(new_call("x = 1", session="first"))
+        small.run(new_call("x = 2", session="second"))
+        statuses = [small.run(new_call("x = 3", session="third")).status for _ in range(3)]
+        assert statuses[-1] is Status.OK
+        assert small.run(new_call("x", session="first")).status is Status.SESSION_LOST
+        assert small.run(new_call("x", session="second")).value == "2"

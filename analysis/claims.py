@@ -262,7 +262,7 @@ def decide(claim: Claim, effect: Effect) -> Verdict:
 
 def without_effect(claim: Claim, preset: str) -> Verdict | None:
     """The verdict of a claim that this preset cannot measure; None when it can try."""
-    nowhere = claim.presets == [] or claim.endpoint.kind == "none" and claim.presets is None
+    nowhere = claim.presets == [] or (claim.endpoint.kind == "none" and claim.presets is None)
     if claim.press_only or nowhere:
         return Verdict.NOT_RUN if claim.cost and not claim.press_only else Verdict.NOT_TESTABLE
     if claim.presets is not None and preset not in claim.presets:
@@ -270,7 +270,9 @@ def without_effect(claim: Claim, preset: str) -> Verdict | None:
     return Verdict.NOT_TESTABLE if claim.endpoint.kind == "none" else None
 
 
-def judge(claims: Sequence[Claim], measure: Measure, *, preset: str, alpha: float = 0.05) -> list[dict[str, Any]]:
+def judge(
+    claims: Sequence[Claim], measure: Measure, *, preset: str, alpha: float = 0.05
+) -> list[dict[str, Any]]:
     """Verdict rows of all claims, in their order.
 
     Intervals are drawn at Holm's level within each family, over the claims of it that this run measured.

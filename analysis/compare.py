@@ -8,9 +8,10 @@ from typing import Any
 
 from analysis.entropy import Settings
 from analysis.multiplicity import holm
-from analysis.runs import BadRun, Run, Score, find_score
+from analysis.runs import BadRun, Run, Score, find_score, read_json
 from analysis.samples import behaviour, read_samples
 from analysis.statistics import paired_difference
+from config.sections import digest
 
 BEHAVIOUR = (
     "response_len",
@@ -111,16 +112,27 @@ def comparable_scores(a: list[Score], b: list[Score], checkpoint: str) -> list[t
 def identity_rows(a: Run, b: Run) -> list[dict[str, Any]]:
     """What should be equal, and what may differ; `blocks` marks what makes runs incomparable."""
     digests = [run.manifest_digest("data") for run in (a, b)]
+    policies = [_policies(run) for run in (a, b)]
     configs = [dict(leaves(run.facts.get("config", {}))) for run in (a, b)]
     rows = [
         {"what": "preset", "a": a.preset, "b": b.preset, "blocks": False},
         {"what": "data digest", "a": digests[0], "b": digests[1], "blocks": True},
+        {"what": "grading policies", "a": policies[0], "b": policies[1], "blocks": False},
     ]
     for key in sorted(set(configs[0]) | set(configs[1])):
         values = [config.get(key) for config in configs]
         if values[0] != values[1] and not key.startswith("runtime."):
             rows.append({"what": key, "a": values[0], "b": values[1], "blocks": key in BLOCKING_KEYS})
     return [row | {"same": row["a"] == row["b"]} for row in rows]
+
+
+def _policies(run: Run) -> str | None:
+    """Digest of the grading policies of the first evaluation; a change can flip verdicts of the same text."""
+    for path in run.summaries():
+        loaded = read_json(path)
+        if isinstance(loaded, dict) and "policies" in loaded:
+            return digest(loaded["policies"])
+    return None
 
 
 def leaves(value: Any, prefix: str = "") -> list[tuple[str, Any]]:

@@ -240,9 +240,7 @@ def lexical_lift(
     high = entropy.mark_high(tokens, settings.top_entropy_frac)
     label = pd.Series(False, index=tokens.index)
     for _, turn in tokens.groupby([*TRAJECTORY, "turn"], sort=False):
-        label.loc[turn.index] = label_tokens(
-            turn["text"].tolist(), reflection=endpoint.list == "reflection"
-        )
+        label.loc[turn.index] = label_tokens(turn["text"].tolist(), reflection=endpoint.list == "reflection")
     inside = entropy.zones(tokens, settings.reflection_window) == endpoint.list
     whole = high[inside].groupby(tokens["problem"]).mean()
     listed = high[inside & label].groupby(tokens["problem"]).mean()

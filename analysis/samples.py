@@ -104,7 +104,9 @@ def sampled_only(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]
     """
     guessed = sum(row["ids_source"] == IdsSource.RETOKENISED for row in rows)
     if guessed:
-        raise BadRun(f"{path}: {guessed} rows hold re-tokenised ids; sample through an engine that returns ids")
+        raise BadRun(
+            f"{path}: {guessed} rows hold re-tokenised ids; sample through an engine that returns ids"
+        )
     return rows
 
 
@@ -134,7 +136,9 @@ def _behaviour(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call_ok(turn: dict[str, Any]) -> bool:
-    return turn["call"] == CallKind.EXECUTED and turn["result"] is not None and turn["result"]["status"] == "ok"
+    return (
+        turn["call"] == CallKind.EXECUTED and turn["result"] is not None and turn["result"]["status"] == "ok"
+    )
 
 
 def _read(path: Path, columns: list[str] | None, writer: str) -> pa.Table:

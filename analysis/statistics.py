@@ -216,6 +216,8 @@ def wilson(num_correct: int, num: int, confidence: float = 0.95) -> Interval:
     low, high = np.asarray(
         proportion_confint(num_correct, num, alpha=1 - confidence, method="wilson")
     ).tolist()
+    # The bounds at none and at all are 0 and 1 exactly; rounding leaves 3e-17 there.
+    low, high = (0.0 if num_correct == 0 else low), (1.0 if num_correct == num else high)
     return Interval(value=num_correct / num, low=low, high=high, method="wilson", num=num)
 
 

@@ -42,7 +42,9 @@ class FakeRun:
         _put(root / "bench" / "scheduler.json", SCHEDULER_BENCH)
         for checkpoint in self.only:
             folder = root / "checkpoints" / checkpoint
-            _put(folder / "manifest.json", {"schema": 1, "steps": 10, "parent": None, "digest": checkpoint * 8})
+            _put(
+                folder / "manifest.json", {"schema": 1, "steps": 10, "parent": None, "digest": checkpoint * 8}
+            )
             _put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
             self._evaluate(root, checkpoint, rng)
         self._controls(root, rng)
@@ -83,7 +85,11 @@ class FakeRun:
                 pooled |= _outcomes(ring, self.questions, 1, skill, rng)
             rows = [score_row("rl3", "procedural", pooled, k=1, control=control)]
             _put(root / "eval" / f"rl3_{control}" / "summary.json", {"scores": rows})
-        chance = score_row("rl3", "procedural", pooled, k=1) | {"metric": "chance", "value": 0.05, "questions": {}}
+        chance = score_row("rl3", "procedural", pooled, k=1) | {
+            "metric": "chance",
+            "value": 0.05,
+            "questions": {},
+        }
         _put(root / "eval" / "chance" / "summary.json", {"scores": [chance]})
 
 
@@ -139,7 +145,9 @@ def fake_trajectory(
 ) -> Trajectory:
     """Two turns: a tool call that works more often than not, then an answer."""
     ok = bool(rng.random() < (0.9 if correct else 0.6))
-    error = None if ok else ToolError(type="ZeroDivisionError", message="division by zero", traceback="line 1")
+    error = (
+        None if ok else ToolError(type="ZeroDivisionError", message="division by zero", traceback="line 1")
+    )
     result = ToolResult(
         id=f"{problem}/{sample}/0",
         status=Status.OK if ok else Status.ERROR,
@@ -152,10 +160,19 @@ def fake_trajectory(
     middle = 20 + length // 2
     turns = [
         Turn(
-            text="Compute it.\n<tool_call>", start=20, end=middle, call=CallKind.EXECUTED, result=result, code=code
+            text="Compute it.\n<tool_call>",
+            start=20,
+            end=middle,
+            call=CallKind.EXECUTED,
+            result=result,
+            code=code,
         ),
         Turn(
-            text="<answer>\\boxed{42}</answer>", start=middle + 6, end=20 + length, call=CallKind.NONE, result=None
+            text="<answer>\\boxed{42}</answer>",
+            start=middle + 6,
+            end=20 + length,
+            call=CallKind.NONE,
+            result=None,
         ),
     ]
     kind = VerdictKind.CORRECT if correct else VerdictKind.WRONG
@@ -193,7 +210,13 @@ def write_metrics(root: Path, rng: np.random.Generator) -> None:
             step += 1
             rows.append(_metric_row(stage, step, step / total, rng))
             seconds.append(
-                {"step": step, "stage": stage, "rollout_s": 2.0, "tool_s": 0.4, "update_s": 1.0 + 0.1 * rng.random()}
+                {
+                    "step": step,
+                    "stage": stage,
+                    "rollout_s": 2.0,
+                    "tool_s": 0.4,
+                    "update_s": 1.0 + 0.1 * rng.random(),
+                }
             )
         _lines(folder / f"{stage}.jsonl", rows)
         _lines(folder / f"{stage}.timing.jsonl", seconds)

@@ -1,0 +1,30 @@
+"""One invented run for all tests of the analysis; nobody may write into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from analysis.entropy import Settings
+from analysis.figures.plot import Reference
+from analysis.runs import Run
+from tests.analysis.fake_run import FakeRun
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference"
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run.open(FakeRun(questions=16, seed=4).write(tmp_path_factory.mktemp("results") / "fake"))
+
+
+@pytest.fixture(scope="session")
+def settings() -> Settings:
+    return Settings(bootstrap_draws=300)
+
+
+@pytest.fixture(scope="session")
+def reference() -> Reference:
+    return yaml.safe_load((REFERENCE / "paper.yaml").read_text(encoding="utf-8"))

@@ -1,0 +1,198 @@
+"""Verdicts on invented runs: a clear effect, none, an opposite one, too few seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.claims import Claim, Effect, NoEndpoint, Verdict, decide, judge, read_claims
+from analysis.effects import measure_run
+from analysis.entropy import Settings
+from analysis.runs import BadRun, Run
+from tests.analysis.conftest import REFERENCE
+from tests.analysis.fake_run import FakeRun
+
+CLAIMS = read_claims(REFERENCE / "claims.yaml")
+
+
+def _claim(**changes: object) -> Claim:
+    base: dict[str, object] = {
+        "id": "x",
+        "text": "t",
+        "source": [],
+        "published": [],
+        "evidence": "proxy",
+        "endpoint": NoEndpoint(kind="none"),
+        "direction": "up",
+        "unit": "question",
+        "family": "f",
+        "criterion": "c",
+    }
+    return Claim.model_validate(base | changes)
+
+
+def _verdicts(run: Run, settings: Settings, preset: str = "tiny") -> dict[str, str]:
+    rows = judge(CLAIMS, measure_run(run, settings), preset=preset)
+    return {row["id"]: row["verdict"] for row in rows}
+
+
+def _write_arms(root: Path, effect: float, seeds: int) -> None:
+    rng = np.random.default_rng(0)
+    (root / "arms").mkdir(exist_ok=True)
+    for seed in range(seeds):
+        base = float(rng.normal(0.5, 0.05))
+        for arm, shift in (("grpo_g", 0.0), ("roc_paper", effect + float(rng.normal(0, 0.01)))):
+            endpoints = {"accuracy": base + shift, "tool_error_frac_correct": 0.2 - shift}
+            record = {"arm": arm, "seed": seed, "endpoints": endpoints}
+            (root / "arms" / f"{arm}-{seed}.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "evidence", "direction", "expected"),
+    [
+        (0.1, 0.3, "direct", "up", Verdict.SUPPORTED),
+        (0.1, 0.3, "direct", "down", Verdict.CONTRADICTED),
+        (0.1, 0.3, "proxy", "up", Verdict.SAME_DIRECTION),
+        (0.1, 0.3, "simulated", "down", Verdict.OPPOSITE),
+        (-0.1, 0.3, "direct", "up", Verdict.INCONCLUSIVE),
+        (-0.3, -0.1, "proxy", "down", Verdict.SAME_DIRECTION),
+        (0.0, 0.3, "proxy", "up", Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_verdict_follows_the_interval_and_the_evidence(
+    low: float, high: float, evidence: str, direction: str, expected: Verdict
+) -> None:
+    claim = _claim(evidence=evidence, direction=direction)
+    assert decide(claim, Effect(value=(low + high) / 2, low=low, high=high)) is expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-0.02, 0.02, Verdict.SUPPORTED),
+        (-0.05, 0.02, Verdict.INCONCLUSIVE),
+        (-0.09, -0.04, Verdict.CONTRADICTED),
+    ],
+)
+def test_held_means_inside_the_margin(low: float, high: float, expected: Verdict) -> None:
+    claim = _claim(evidence="direct", direction="held", margin=0.03)
+    assert decide(claim, Effect(value=0.0, low=low, high=high)) is expected
+
+
+def test_four_seeds_are_inconclusive_whatever_the_interval() -> None:
+    claim = _claim(unit="seed")
+    assert decide(claim, Effect(value=1, low=0.9, high=1.1, num_seeds=4)) is Verdict.INCONCLUSIVE
+    assert decide(claim, Effect(value=1, low=0.9, high=1.1, num_seeds=5)) is Verdict.SAME_DIRECTION
+
+
+def test_a_clear_gain_reads_same_direction_and_never_supported(tmp_path: Path, settings: Settings) -> None:
+    skill = (("base", 0.0), ("sft", 0.2), ("rl1", 0.4), ("rl2", 0.6), ("rl3", 0.8))
+    run = Run.open(FakeRun(questions=40, skill=skill, tokens=False).write(tmp_path / "gain"))
+    found = _verdicts(run, settings)
+    assert found["rl-over-sft-numbers"] == Verdict.SAME_DIRECTION
+    assert found["stage-1-gain"] == Verdict.SAME_DIRECTION
+    assert found["rl-over-sft-aime24"] == Verdict.NOT_RUN
+    assert Verdict.SUPPORTED not in found.values()
+    assert Verdict.CONTRADICTED not in found.values()
+
+
+def test_a_loss_reads_opposite(tmp_path: Path, settings: Settings) -> None:
+    skill = (("base", 0.0), ("sft", 0.8), ("rl1", 0.6), ("rl2", 0.4), ("rl3", 0.2))
+    run = Run.open(FakeRun(questions=40, skill=skill, tokens=False).write(tmp_path / "loss"))
+    assert _verdicts(run, settings)["rl-over-sft-numbers"] == Verdict.OPPOSITE
+
+
+def test_no_change_reads_inconclusive(tmp_path: Path, settings: Settings) -> None:
+    skill = tuple((name, 0.5) for name in ("base", "sft", "rl1", "rl2", "rl3"))
+    run = Run.open(FakeRun(questions=40, skill=skill, tokens=False).write(tmp_path / "flat"))
+    found = _verdicts(run, settings)
+    assert found["rl-over-sft-numbers"] == Verdict.INCONCLUSIVE
+    assert found["stage-2-gain"] == Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("effect", "seeds", "expected"),
+    [
+        (0.2, 5, Verdict.SAME_DIRECTION),
+        (-0.2, 5, Verdict.OPPOSITE),
+        (0.0, 5, Verdict.INCONCLUSIVE),
+        (0.2, 3, Verdict.INCONCLUSIVE),
+        (0.2, 1, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_arms_are_judged_by_seed(
+    tmp_path: Path, settings: Settings, effect: float, seeds: int, expected: Verdict
+) -> None:
+    root = FakeRun(questions=4, k=1, tokens=False, only=("sft", "rl3")).write(tmp_path / "arms")
+    _write_arms(root, effect, seeds)
+    found = _verdicts(Run.open(root), settings)
+    assert found["roc-accuracy"] == expected
+    assert found["roc-penalty-alone"] == Verdict.NOT_RUN
+
+
+def test_entropy_claims_of_a_built_in_effect(run: Run, settings: Settings) -> None:
+    found = _verdicts(run, settings)
+    assert found["reflection-tokens"] == Verdict.SAME_DIRECTION
+    assert found["reflection-beyond-turn-start"] == Verdict.SAME_DIRECTION
+    assert found["coding-tokens"] == Verdict.SAME_DIRECTION
+
+
+def test_direct_claims_are_tried_in_the_presets_that_can(run: Run, settings: Settings) -> None:
+    found = _verdicts(run, settings, preset="paper")
+    assert found["aime24-released"] == Verdict.CONTRADICTED
+    assert found["gpqa-rises"] == Verdict.NOT_RUN
+
+
+def test_published_numbers_alone_settle_little(run: Run, settings: Settings) -> None:
+    found = _verdicts(run, settings)
+    assert found["aime24-ahead-of-r1"] == Verdict.INCONCLUSIVE
+    assert found["claude-lead"] == Verdict.OPPOSITE
+    assert found["gain-over-dapo-14b"] == Verdict.SAME_DIRECTION
+
+
+def test_press_numbers_are_never_targets(run: Run, settings: Settings) -> None:
+    found = _verdicts(run, settings)
+    press = [claim.id for claim in CLAIMS if claim.press_only]
+    assert len(press) >= 4
+    assert {found[name] for name in press} == {Verdict.NOT_TESTABLE}
+
+
+def test_whatever_is_not_run_says_what_it_would_take(run: Run, settings: Settings) -> None:
+    rows = judge(CLAIMS, measure_run(run, settings), preset="tiny")
+    assert all(row["cost"] for row in rows if row["verdict"] == Verdict.NOT_RUN)
+
+
+def test_holm_widens_intervals_within_a_family(run: Run, settings: Settings) -> None:
+    rows = judge(CLAIMS, measure_run(run, settings), preset="tiny")
+    levels = [row["confidence"] for row in rows if row["family"] == "rl-over-sft"]
+    assert max(levels) == pytest.approx(1 - 0.05 / 3)
+    for row in rows:
+        if row["p_holm"] is not None:
+            assert row["p_holm"] >= row["p"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {id: a}", "text"),
+        ("][", "not YAML"),
+        ("- {id: A B}", "id"),
+    ],
+)
+def test_a_wrong_claims_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "claims.yaml"
+    path.write_text(text)
+    with pytest.raises(BadRun, match=message):
+        read_claims(path)
+
+
+def test_an_id_used_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "claims.yaml"
+    text = (REFERENCE / "claims.yaml").read_text(encoding="utf-8")
+    start = text.index("- id: claude-lead")
+    path.write_text(text + text[start : text.index("- id: gain-over")])
+    with pytest.raises(BadRun, match="claude-lead is used twice"):
+        read_claims(path)

@@ -1,0 +1,102 @@
+"""The entropy study finds what was built in, and nothing where nothing was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import entropy
+from analysis.entropy import Settings
+from analysis.entropy_trace import choose_traces, trace_page
+from analysis.runs import Run
+from analysis.samples import read_tokens
+
+
+@pytest.fixture(scope="module")
+def tokens(run: Run) -> pd.DataFrame:
+    return read_tokens(run.token_files()["rl3"])
+
+
+def test_ceil_of_the_share_is_marked_in_every_trajectory(tokens: pd.DataFrame) -> None:
+    high = entropy.mark_high(tokens, 0.2)
+    groups = high.groupby([tokens[c] for c in ("benchmark", "problem", "sample")])
+    assert (groups.sum() == np.ceil(0.2 * groups.size() - 1e-9)).all()
+
+
+def test_marked_tokens_are_the_highest_of_their_trajectory(tokens: pd.DataFrame) -> None:
+    one = tokens[(tokens["problem"] == tokens["problem"].iloc[0]) & (tokens["sample"] == 0)]
+    high = entropy.mark_high(one, 0.2)
+    assert one["entropy"][high].min() >= one["entropy"][~high].max()
+
+
+def test_every_token_is_in_one_zone(tokens: pd.DataFrame) -> None:
+    zone = entropy.zones(tokens, 6)
+    assert set(zone) == {"forking", "reflection", "coding", "answer"}
+    inside = tokens[zone == "reflection"]
+    assert inside["distance"].max() == 5
+    assert inside["after_tool"].notna().all()
+
+
+def test_reflection_built_into_the_tokens_is_found(tokens: pd.DataFrame, settings: Settings) -> None:
+    numbers, tables = entropy.study(tokens, settings)
+    lift = tables["classes"].set_index("group")
+    assert lift.loc["reflection", "lift_low"] > 1.0
+    assert lift.loc["coding", "lift_high"] < 1.0
+    assert all(c["low"] > 0 for c in numbers["contrasts"])
+    assert {c["a"] for c in numbers["contrasts"]} == {"forking", "first_turn_start", "coding"}
+
+
+def test_shares_add_up(tokens: pd.DataFrame, settings: Settings) -> None:
+    high = entropy.mark_high(tokens, 0.2)
+    table = entropy.shares(tokens, high, entropy.zones(tokens, 12), settings)
+    assert table["share_of_tokens"].sum() == pytest.approx(1.0)
+    assert table["share_of_high"].sum() == pytest.approx(1.0)
+    weighted = (table["lift"] * table["share_of_tokens"]).sum()
+    assert weighted == pytest.approx(1.0)
+
+
+def test_shuffled_entropies_show_no_contrast(tokens: pd.DataFrame, settings: Settings) -> None:
+    rng = np.random.default_rng(1)
+    shuffled = tokens.assign(entropy=tokens.groupby("problem")["entropy"].transform(rng.permutation))
+    zone = entropy.zones(shuffled, 12)
+    contrast = entropy.zone_contrast(shuffled, zone, "forking", "reflection", settings)
+    assert contrast is not None
+    assert contrast["low"] < 0 < contrast["high"]
+
+
+def test_the_profile_separates_ok_error_and_the_first_turn(tokens: pd.DataFrame, settings: Settings) -> None:
+    table = entropy.profile(tokens, settings)
+    near = table[table["distance"] < 5].groupby("series")["mean"].mean()
+    assert near["error"] > near["ok"] > near["first_turn"]
+
+
+def test_the_same_text_scored_twice_overlaps_wholly(tokens: pd.DataFrame, settings: Settings) -> None:
+    (change,) = entropy.stage_changes({"rl2": tokens, "rl3": tokens}, settings)
+    assert change["same_text"]
+    assert change["top_overlap"] == 1.0
+    assert change["mean_change"]["value"] == 0.0
+
+
+def test_other_text_has_no_overlap_number(run: Run, tokens: pd.DataFrame, settings: Settings) -> None:
+    (change,) = entropy.stage_changes({"sft": read_tokens(run.token_files()["sft"]), "rl3": tokens}, settings)
+    assert not change["same_text"]
+    assert change["top_overlap"] is None
+
+
+def test_listed_words_are_marked_whichever_way_they_were_cut(tokens: pd.DataFrame) -> None:
+    table = entropy.label_agreement(tokens, entropy.mark_high(tokens, 0.2), 12)
+    row = table.set_index("list").loc["forking"]
+    assert row["lift"] > 1.5
+    assert 0.0 < row["kappa"] < 1.0
+
+
+def test_traces_escape_text_and_need_nothing_from_outside(tokens: pd.DataFrame, settings: Settings) -> None:
+    evil = tokens.assign(text="<script>alert(1)</script>")
+    page = trace_page(evil, settings, {}, "fake")
+    assert "<script>alert" not in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_texts_of_a_private_benchmark_are_not_shown(tokens: pd.DataFrame) -> None:
+    assert choose_traces(tokens.assign(benchmark="gpqa_diamond"), 0) == []

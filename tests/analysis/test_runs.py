@@ -1,0 +1,82 @@
+"""Reading a run folder, whole or damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.runs import BadRun, Run, find_score, read_scores, write_manifest
+from tests.analysis.fake_run import FakeRun, score_row
+
+
+def test_stages_come_in_training_order_with_global_steps(run: Run) -> None:
+    metrics = run.metrics()
+    assert metrics["stage"].drop_duplicates().tolist() == ["rl1", "rl2", "rl3"]
+    assert metrics["step"].tolist() == list(range(1, len(metrics) + 1))
+
+
+def test_the_score_nearest_temperature_1_with_most_samples_is_found(tmp_path: Path) -> None:
+    outcomes = {"q": [1.0]}
+    rows = [
+        score_row("rl3", "b", outcomes, k=16, temperature=0.6),
+        score_row("rl3", "b", outcomes, k=1, temperature=1.0),
+        score_row("rl3", "b", outcomes, k=4, temperature=1.0),
+    ]
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps({"scores": rows}))
+    found = find_score(read_scores(path), "rl3", "b")
+    assert found is not None
+    assert (found.metric, found.temperature) == ("avg@4", 1.0)
+
+
+def test_a_control_never_stands_in_for_a_score(run: Run) -> None:
+    found = find_score(run.scores(), "rl3", "procedural")
+    assert found is not None
+    assert found.control == "none"
+    assert found.metric == "avg@4"
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match="run the evaluation first"):
+        Run.open(tmp_path)
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match="no such run folder"):
+        Run.open(tmp_path / "absent")
+
+
+def test_a_score_without_a_field_names_file_and_field(tmp_path: Path) -> None:
+    row = score_row("rl3", "b", {"q": [1.0]}, k=1)
+    del row["grader"]
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps({"scores": [row]}))
+    with pytest.raises(BadRun, match=r"summary\.json: a score lacks grader"):
+        read_scores(path)
+
+
+def test_a_torn_metrics_line_is_named(tmp_path: Path) -> None:
+    root = FakeRun(questions=2, k=1, tokens=False).write(tmp_path / "torn")
+    with (root / "metrics" / "rl2.jsonl").open("a") as file:
+        file.write('{"step": 9, ')
+    with pytest.raises(BadRun, match=r"rl2\.jsonl: line 7 is not JSON"):
+        Run.open(root).metrics()
+
+
+def test_a_step_written_twice_counts_once_with_its_last_value(tmp_path: Path) -> None:
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    (folder / "rl1.jsonl").write_text('{"step": 1, "accuracy": 0.1}\n{"step": 1, "accuracy": 0.2}\n')
+    assert Run.open(tmp_path).metrics()["accuracy"].tolist() == [0.2]
+
+
+def test_a_manifest_lists_every_file_and_no_date(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.csv").write_text("a\n")
+    write_manifest(tmp_path, {"n": 1})
+    first = (tmp_path / "manifest.json").read_bytes()
+    write_manifest(tmp_path, {"n": 1})
+    assert (tmp_path / "manifest.json").read_bytes() == first
+    assert list(json.loads(first)["files"]) == ["data/x.csv"]

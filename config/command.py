@@ -10,11 +10,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from config.model import Config, RuntimeSection
-from config.resolve import ConfigError, resolve
-from config.sections import load_sections, sections_json, view_of
+from config.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from config.model import RuntimeSection
 
 CANNOT_WRITE = {
     errno.ENOSPC: "the disk is full",
@@ -32,7 +33,7 @@ def one_line_errors() -> Iterator[None]:
     """Turn what the user can mend into one line on stderr and exit status 2; nothing computed is lost by it."""
     try:
         yield
-    except ConfigError as error:
+    except UserError as error:
         fail(str(error))
     except OSError as error:
         reason = CANNOT_WRITE.get(error.errno or 0)
@@ -59,12 +60,16 @@ def read_sections(
 
     Raises ConfigError when both ways are used at once.
     """
+    # Imported here, because --help must not wait for the models.
+    from config.resolve import resolve
+    from config.sections import load_sections, sections_json, view_of
+
     if sections is None and runtime is None:
         resolved = resolve(config, overrides)
         return view_of(resolved, declared), resolved.runtime
     if config or overrides:
         raise ConfigError("give either --config/--set or --sections/--runtime, not both")
-    base: Config = resolve()
+    base = resolve()
     view = load_sections(sections or sections_json(base, declared), declared)
     return view, _read_runtime(Path(runtime)) if runtime else base.runtime
 
@@ -76,4 +81,6 @@ def _read_runtime(path: Path) -> RuntimeSection:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}); start the run with snakemake"
         ) from None
+    from config.sections import load_sections
+
     return load_sections(text, ["runtime"]).runtime

@@ -14,13 +14,10 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from config.errors import ConfigError
 from config.model import Config
 
 DEFAULTS = Path(__file__).with_name("tiny.yaml")
-
-
-class ConfigError(ValueError):
-    """The configuration is wrong; the message says where, what was given and what is allowed."""
 
 
 def resolve(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Config:

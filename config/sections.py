@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from config.errors import ConfigError
 from config.model import Config
-from config.resolve import ConfigError
 
 
 def canonical(value: object) -> str:
@@ -47,6 +47,8 @@ def load_sections(text: str, sections: Sequence[str]) -> Any:
         given = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(f"--sections: not JSON ({error})") from None
+    if not isinstance(given, dict):
+        raise ConfigError(f"--sections: must be a JSON object of sections, is {type(given).__name__}")
     if set(given) != set(sections):
         raise ConfigError(f"--sections: holds {sorted(given)}, this command reads {sorted(sections)}")
     view = SimpleNamespace()

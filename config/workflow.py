@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from config.errors import ConfigError
 from config.model import Config
-from config.resolve import ConfigError, resolve_mapping
+from config.resolve import resolve_mapping
 from config.sections import canonical, sections_json
 
 

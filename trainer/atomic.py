@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from config.resolve import ConfigError
+from config.errors import ConfigError
 
 
 def write_text(path: Path, text: str) -> None:

@@ -8,17 +8,22 @@ import time
 from pathlib import Path
 from typing import Any
 
+from config.errors import ConfigError
 from config.model import RuntimeSection
-from config.resolve import ConfigError
 from trainer.chat import TAGS, TURN_END, ChatFormat
-from trainer.checkpoint import Manifest, verify, write_folder
+from trainer.checkpoint import MANIFEST, RUN, Manifest, verify, write_folder
 from trainer.corpus import DOCUMENTS, read_documents, texts
+from trainer.grpo import OPTIMIZER
 from trainer.model import random_model, save_model, use_threads
 from trainer.run_folder import RunFolder
 from trainer.sampling import chat_format
 from trainer.tokenizer import END_OF_TEXT, SPECIAL, save_tokenizer, train_tokenizer
 
 _MARKERS = re.compile("|".join(re.escape(marker) for marker in (*SPECIAL, *TAGS)))
+
+
+_NOT_PRETRAINED = {MANIFEST, RUN, OPTIMIZER}
+"""Of a checkpoint of this suite: its manifest speaks of another folder."""
 
 
 def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
@@ -74,5 +79,7 @@ def _copy_pretrained(source: Path, made: Path) -> None:
             f"model.path = {source}: holds no config.json; give a Hugging Face checkpoint folder"
         )
     for path in source.iterdir():
+        if path.name in _NOT_PRETRAINED:
+            continue
         if path.is_file() and path.suffix in {".json", ".safetensors", ".jinja", ".txt", ".model"}:
             shutil.copyfile(path, made / path.name)

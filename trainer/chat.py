@@ -36,6 +36,7 @@ TAGS = (
 ONE_CALL_ONLY = "Only the first tool call of a turn is run."
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 _CUT = "...(truncated)..."
+_MARKER = re.compile(r"(</?)(\||reason|tool|answer)")
 
 
 class Codec(Protocol):
@@ -145,6 +146,8 @@ def parse_turn(text: str, tool_name: str) -> ParsedTurn:
         code, stdin = arguments["code"], arguments.get("input", "")
         if not (isinstance(name, str) and isinstance(code, str) and isinstance(stdin, str)):
             raise TypeError("name, code and input must be strings")
+        # A lone surrogate (valid in JSON) would reach neither the sandbox nor the disk.
+        (code + stdin).encode()
     except (ValueError, RecursionError) as error:
         return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"not JSON: {error}", num_extra_calls=extra)
     except KeyError as error:
@@ -219,12 +222,7 @@ def cut_middle(text: str, limit: int) -> str:
 
 def _without_tags(text: str) -> str:
     """Disarm chat markers in tool output, so that printing one cannot forge a turn or an answer."""
-    return (
-        text.replace("<|", "< |")
-        .replace("<tool", "< tool")
-        .replace("</tool", "</ tool")
-        .replace("<answer", "< answer")
-    )
+    return _MARKER.sub(r"\1 \2", text)
 
 
 def chat_template(chat: ChatFormat) -> str:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from config.resolve import ConfigError
+from config.errors import ConfigError
 from trainer.atomic import read_json, sha256_of, sync_folder, write_json
 
 MANIFEST = "manifest.json"
@@ -51,11 +51,17 @@ class Manifest:
         """Read without checking the files; see `verify`."""
         record = read_json(folder / MANIFEST)
         try:
-            return cls(**record)
+            manifest = cls(**record)
         except TypeError as error:
             raise ConfigError(
                 f"{folder / MANIFEST}: is not a manifest ({error}); delete it and run again"
             ) from None
+        if manifest.schema != SCHEMA or not isinstance(manifest.files, dict):
+            raise ConfigError(
+                f"{folder / MANIFEST}: schema {manifest.schema}, this code reads {SCHEMA} with a table of files; "
+                "delete it and run again"
+            )
+        return manifest
 
 
 def write_folder(

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from config.errors import ConfigError
 from config.model import RuntimeSection
-from config.resolve import ConfigError
 from trainer.atomic import write_text
 from trainer.chat import TURN_END, ChatFormat, Codec, parse_turn, response_text
 from trainer.checkpoint import Manifest, verify, write_folder
@@ -132,11 +132,14 @@ def _publish(
 def read_documents(path: Path) -> list[Document]:
     """Read documents. Raises ConfigError naming file and line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines: JSON strings may hold line separators of other kinds.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error}); give a JSONL file of SFT documents") from None
     documents = []
     for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         try:
             documents.append(Document.from_json(json.loads(line)))
         except (ValueError, KeyError, TypeError) as error:

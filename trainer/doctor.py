@@ -8,8 +8,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from config.errors import ConfigError
 from config.model import Config
-from config.resolve import DEFAULTS, ConfigError, resolve
+from config.resolve import DEFAULTS, resolve
 
 BYTES_PER_TRAINED_PARAMETER = 16
 """float32 weights, gradients and two AdamW moments."""
@@ -57,8 +58,9 @@ def _model(config: Config) -> Finding:
 def _data(config: Config) -> Finding:
     if config.data.source == "procedural" and config.runtime.paths.data is None:
         return Finding(what="data", ok=True, detail="generated; published benchmarks are asked of the hub")
-    path = Path(config.runtime.paths.data or "")
-    return Finding(what="data", ok=path.is_dir(), detail=f"runtime.paths.data = {path or 'null'}")
+    data = config.runtime.paths.data
+    ok = data is not None and Path(data).is_dir()
+    return Finding(what="data", ok=ok, detail=f"runtime.paths.data = {data or 'null'}")
 
 
 def _disk(config: Config) -> Finding:

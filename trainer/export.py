@@ -7,10 +7,10 @@ from pathlib import Path
 
 import torch
 
-from config.resolve import ConfigError
+from config.errors import ConfigError
 from trainer.checkpoint import verify
 from trainer.model import load_model
-from trainer.rl_job import NOT_TOKENIZER
+from trainer.rl_job import is_tokenizer_file
 
 
 def export(checkpoint: Path, out: Path, *, dtype: str, untie: bool) -> None:
@@ -30,5 +30,5 @@ def export(checkpoint: Path, out: Path, *, dtype: str, untie: bool) -> None:
         head.weight = torch.nn.Parameter(head.weight.detach().clone())
     model.to(dtype=getattr(torch, dtype)).save_pretrained(out, safe_serialization=True)
     for name in manifest.files:
-        if name not in NOT_TOKENIZER:
+        if is_tokenizer_file(name):
             shutil.copyfile(checkpoint / name, out / name)

@@ -9,8 +9,8 @@ import shutil
 import time
 from typing import Any
 
+from config.errors import ConfigError
 from config.model import RuntimeSection
-from config.resolve import ConfigError
 from config.sections import digest
 from trainer.checkpoint import Manifest, verify, write_folder
 from trainer.chunks import sample_in_chunks

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
+from config.errors import ConfigError
 from config.model import RolloutSection
-from config.resolve import ConfigError
 from trainer.corpus import Document, read_documents, row_of_document
 from trainer.prepare import read_problems
 from trainer.sampling import chat_format
@@ -31,7 +32,8 @@ def show(data: Path, checkpoint: Path | None, count: int, rollout: RolloutSectio
     else:
         for problem in read_problems(data)[:count]:
             console.print(
-                f"[bold]{problem.id}[/bold] level {problem.level} {problem.family} = {problem.answer}"
+                f"[bold]{escape(problem.id)}[/bold] level {problem.level} {escape(problem.family)} = "
+                f"{escape(problem.answer)}"
             )
             console.print(Text(problem.prompt))
 
@@ -53,15 +55,17 @@ def _holds_documents(path: Path) -> bool:
 def _document(console: Console, document: Document, codec: FolderCodec, rollout: RolloutSection) -> None:
     row = row_of_document(document, chat_format(rollout), codec)
     flags = f"correct {document.correct}, computed {document.computed}"
-    console.print(f"[bold]{document.id}[/bold] {len(row.ids)} tokens, {sum(row.mask)} trained, {flags}")
+    console.print(
+        f"[bold]{escape(document.id)}[/bold] {len(row.ids)} tokens, {sum(row.mask)} trained, {flags}"
+    )
     console.print(_masked(row.ids, row.mask, codec))
 
 
 def _trajectory(console: Console, trajectory: Trajectory, codec: FolderCodec) -> None:
     console.print(
-        f"[bold]{trajectory.problem}[/bold] sample {trajectory.sample}, step {trajectory.step}, stop "
+        f"[bold]{escape(trajectory.problem)}[/bold] sample {trajectory.sample}, step {trajectory.step}, stop "
         f"{trajectory.stop.value}, reward {trajectory.reward}, p_err {trajectory.p_err:.2f}, p_format "
-        f"{trajectory.p_format:.2f}, kept {trajectory.kept} ({trajectory.reason})"
+        f"{trajectory.p_format:.2f}, kept {trajectory.kept} ({escape(trajectory.reason)})"
     )
     console.print(_masked(trajectory.ids, trajectory.mask, codec))
 

@@ -12,8 +12,8 @@ import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from config.errors import ConfigError
 from config.model import ModelSection, RuntimeSection
-from config.resolve import ConfigError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -10,8 +10,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from config.errors import ConfigError
 from config.model import DataSection, RuntimeSection
-from config.resolve import ConfigError
 from config.sections import digest
 from trainer.atomic import write_text
 from trainer.checkpoint import Manifest, verify, write_folder
@@ -82,7 +82,8 @@ def write_problems(problems: Iterable[Problem], path: Path) -> None:
 def read_problems(path: Path) -> list[Problem]:
     """Read problems, one JSON object a line. Raises ConfigError naming file, line and what is wrong."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines: JSON strings may hold line separators of other kinds.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{path}: cannot be read ({error}); give a readable JSONL file of problems"
@@ -102,9 +103,10 @@ def _read_line(path: Path, number: int, line: str) -> Problem:
     except ValueError as error:
         raise ConfigError(f"{path}, line {number}: not JSON ({error}); mend or delete the line") from None
     for key in ("id", "prompt", "answer"):
-        if not isinstance(record, dict) or not str(record.get(key) or "").strip():
+        value = record.get(key) if isinstance(record, dict) else None
+        if not isinstance(value, str) or not value.strip():
             raise ConfigError(
-                f"{path}, line {number}: has no {key}; every problem needs id, prompt and answer"
+                f"{path}, line {number}: has no {key}; every problem needs id, prompt and answer, each a string"
             )
     try:
         return Problem.from_json(record)

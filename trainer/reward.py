@@ -10,8 +10,8 @@ import importlib
 from collections.abc import Callable
 from dataclasses import replace
 
+from config.errors import ConfigError
 from config.model import ObjectiveSection
-from config.resolve import ConfigError
 from trainer.types import Problem, Trajectory
 from verifier.grade import grade
 from verifier.policy import RL_POLICY, GradePolicy, GraderName
@@ -31,6 +31,10 @@ def reward_function(objective: ObjectiveSection) -> Reward:
         raise ConfigError(
             f"objective.reward = {objective.reward!r}: {error}; give package.module:function, importable from here"
         ) from None
+    if not callable(function):
+        raise ConfigError(
+            f"objective.reward = {objective.reward!r}: is a {type(function).__name__}, no function"
+        )
     return _guarded(function, objective.reward)
 
 
@@ -56,7 +60,10 @@ def _graded(policy: GradePolicy) -> Reward:
 def _guarded(function: Reward, name: str) -> Reward:
     def reward(problem: Problem, trajectory: Trajectory) -> Verdict:
         try:
-            return function(problem, trajectory)
+            verdict = function(problem, trajectory)
+            if not isinstance(verdict, Verdict):
+                raise TypeError(f"returned {type(verdict).__name__}, a Verdict is needed")
+            return verdict
         except Exception as error:
             rule = f"{name} raised {type(error).__name__}: {error}"
             return Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rule[:200], grader=name)

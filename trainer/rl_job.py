@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from config.errors import ConfigError
 from config.model import RuntimeSection
-from config.resolve import ConfigError
 from config.sections import digest
 from trainer.atomic import sha256_of
 from trainer.checkpoint import RUN, Manifest, verify, write_folder
@@ -173,11 +173,20 @@ def copy_journal(work: WorkDir, journal: str, to: Path) -> None:
     shutil.copyfile(work.path / f"{journal}.jsonl", to)
 
 
-NOT_TOKENIZER = {"model.safetensors", "config.json", "generation_config.json", OPTIMIZER, RUN}
+NOT_TOKENIZER = {"config.json", "generation_config.json", RUN}
+
+
+def is_tokenizer_file(name: str) -> bool:
+    """Neither weights (in one file or in shards with their index) nor optimizer state nor the model's shape.
+
+    >>> [is_tokenizer_file(name) for name in ("tokenizer.json", "model-00001-of-00002.safetensors")]
+    [True, False]
+    """
+    return ".safetensors" not in name and name not in NOT_TOKENIZER
 
 
 def copy_tokenizer(parent: Manifest, parent_folder: Path, made: Path) -> None:
     """The tokenizer and template of a run never change; every checkpoint carries them."""
     for name in parent.files:
-        if name not in NOT_TOKENIZER:
+        if is_tokenizer_file(name):
             shutil.copyfile(parent_folder / name, made / name)

@@ -287,14 +287,14 @@ class RolloutLoop:
         """Wait for the call; what our side lost is tried again, a lost session never is."""
         if live.future is None or live.call is None:
             return None
-        while True:
-            result = self._wait(live)
+        result = self._wait(live)
+        for _ in range(self.settings.num_retries):
             if not result.status.is_ours or result.status is Status.SESSION_LOST:
-                return result
-            if live.num_retries >= self.settings.num_retries:
-                return result
+                break
             live.num_retries += 1
             live.future, live.submitted_at = self.tool.submit(live.call), time.monotonic()
+            result = self._wait(live)
+        return result
 
     def _wait(self, live: _Live) -> ToolResult:
         assert live.future is not None

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from config.errors import ConfigError
 from config.model import AnalysisSection, RuntimeSection
-from config.resolve import ConfigError
 from config.sections import digest
 from trainer.atomic import sha256_of, write_json
 from trainer.checkpoint import MANIFEST, verify
@@ -78,7 +78,8 @@ def score_samples(
     rows = [_row(trajectory) for trajectory in chosen]
     columns: dict[int, tuple[list[float], list[float], list[int]]] = {}
     model = load_model(checkpoint, check_device(runtime))
-    for indices in padded_schedule([len(row.ids) for row in rows], MAX_TOKENS).micro_batches:
+    lengths = [len(row.ids) for row in rows]
+    for indices in padded_schedule(lengths, max(MAX_TOKENS, *lengths)).micro_batches:
         layout = pad(rows, indices)
         table = table_batch(model, layout, ENTROPY_TEMPERATURE)
         for index, entropy, logprob, rank in zip(
@@ -158,28 +159,30 @@ def places(trajectory: Trajectory, codec: FolderCodec) -> Iterator[TokenPlace]:
 def segments(ids: Sequence[int], codec: FolderCodec) -> list[str]:
     """Segment of each token of one turn, by the tags seen so far (the opening `<reason>` is pre-filled).
 
-    A tag may be one token or several: a token belongs to what was open before its last character.
+    A tag may be one token, several, or end within one (`>` and a newline are one token in public vocabularies).
+    A token that completes a tag is `other`; the ones before it still belong to what was open.
     """
-    labels, seen, state = [], "", "reason"
+    labels, pending, state = [], "", "reason"
     for token_id in ids:
-        seen += codec.token(token_id)
-        ended = state
-        for tag, before, after in _TRANSITIONS:
-            if state == before and seen.endswith(tag):
-                state, ended = after, "other"
-                break
-        labels.append(ended)
+        pending += codec.token(token_id)
+        label = state
+        while found := [(place, tag) for tag in _TAGS[state] if (place := pending.find(tag)) >= 0]:
+            place, tag = min(found)
+            pending, state, label = pending[place + len(tag) :], _TAGS[state][tag], "other"
+        # Only an unfinished tag can matter later.
+        pending = pending[-_LONGEST_TAG:]
+        labels.append(label)
     return labels
 
 
-_TRANSITIONS = (
-    ("</reason>", "reason", "other"),
-    ("<tool_call>", "other", "tool_call"),
-    ("</tool_call>", "tool_call", "other"),
-    ("<answer>", "other", "answer"),
-    ("</answer>", "answer", "other"),
-    ("<reason>", "other", "reason"),
-)
+_TAGS: dict[str, dict[str, str]] = {
+    "reason": {"</reason>": "other"},
+    "tool_call": {"</tool_call>": "other"},
+    "answer": {"</answer>": "other"},
+    "other": {"<tool_call>": "tool_call", "<answer>": "answer", "<reason>": "reason"},
+}
+"""What is open -> tags that change it, and to what."""
+_LONGEST_TAG = len("</tool_call>")
 
 
 def _records(

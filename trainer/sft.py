@@ -18,8 +18,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
+from config.errors import ConfigError
 from config.model import RuntimeSection, SftSection
-from config.resolve import ConfigError
 from config.sections import digest
 from trainer.atomic import sha256_of
 from trainer.checkpoint import Manifest, verify, write_folder
@@ -41,7 +41,7 @@ from trainer.workdir import WorkDir
 
 FORMAT = 1
 MICRO_BATCH_TOKENS = 4096
-"""Padded tokens of one forward pass; changes rounding only."""
+"""Padded tokens of one forward pass, more for a longer document; changes rounding only."""
 
 
 class Sft:
@@ -60,9 +60,8 @@ class Sft:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss, tokens = 0.0, 0
-        for indices in padded_schedule(
-            [len(row.ids) for row in batch], MICRO_BATCH_TOKENS, 0.15
-        ).micro_batches:
+        lengths = [len(row.ids) for row in batch]
+        for indices in padded_schedule(lengths, max(MICRO_BATCH_TOKENS, *lengths), 0.15).micro_batches:
             scores = score_batch(self.model, pad(batch, indices), temperature=1.0)
             part = -scores.logprob_S.sum() / self.tokens_per_batch
             part.backward()

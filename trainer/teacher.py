@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, fields
 from random import Random
 
+from config.errors import UserError
 from sandbox.records import Limits, Status, ToolCall, ToolResult
 from trainer.problems.catalogue import family_and_params
 from trainer.problems.composition import Composition
@@ -44,7 +45,7 @@ _MAX_LONG_CALLS = 2
 """A third copy of a long program would fit no stage's budget."""
 
 
-class TeacherError(RuntimeError):
+class TeacherError(UserError):
     """The transcripts could not be written; the message says how to mend it."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from config.errors import ConfigError
 from trainer.chat import TAGS, TURN_END, ChatFormat, chat_template
 
 END_OF_TEXT = "<|endoftext|>"
@@ -27,10 +28,11 @@ class FolderCodec:
     def load(cls, folder: Path) -> FolderCodec:
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} is missing; the folder is not a checkpoint with a fast tokenizer"
-            )
-        return cls(Tokenizer.from_file(str(path)))
+            raise ConfigError(f"{path} is missing; give a checkpoint folder with a fast tokenizer")
+        try:
+            return cls(Tokenizer.from_file(str(path)))
+        except Exception as error:  # the library raises nothing narrower
+            raise ConfigError(f"{path}: is not a tokenizer ({error})") from None
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids

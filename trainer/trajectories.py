@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from config.resolve import ConfigError
+from config.errors import ConfigError
 from trainer.atomic import write_text
 from trainer.types import SCHEMA_VERSION, Trajectory
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from config.resolve import ConfigError
+from config.errors import ConfigError
 from trainer.atomic import read_json, sha256_of, sync_folder, write_json
 
 KEEP_STATES = 2
@@ -58,6 +58,9 @@ class WorkDir:
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
+        # A state never survives a power cut without the journal lines that lead to it.
+        for journal in self.path.glob("*.jsonl"):
+            _flush(journal)
         shutil.rmtree(final, ignore_errors=True)
         beside.replace(final)
         sync_folder(self.path)
@@ -71,7 +74,7 @@ class WorkDir:
                 index = read_json(state / _INDEX)
                 if all(sha256_of(state / name) == wanted for name, wanted in index["files"].items()):
                     return int(index["step"]), state
-            except (ConfigError, OSError, KeyError):
+            except (ConfigError, OSError, KeyError, AttributeError, TypeError):
                 pass
             print(f"{state}: damaged, passed over", flush=True)
         return None

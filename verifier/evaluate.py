@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from config.errors import ConfigError
 from config.model import EvalPlan, RuntimeSection
-from config.resolve import ConfigError
 from config.sections import digest
 from verifier.benchmarks import Benchmark, DataUnavailable, Scoring, WrongData, benchmark
 from verifier.grade import grade
@@ -84,6 +84,7 @@ def evaluate(
     began = time.monotonic()
     result = Evaluation()
     asked = [(plan, _questions(plan, runtime, rings, view.eval.seed, result)) for plan in plans]
+    _refuse_twice(asked)
     golds = [
         [q.benchmark.name, p.id, p.answer] for _, questions in asked for q in questions for p in q.problems
     ]
@@ -125,6 +126,20 @@ def _questions(
             raise ConfigError(str(error)) from None
         found.append(Questions(benchmark=declared, problems=_limited(problems, plan.limit, seed)))
     return found
+
+
+def _refuse_twice(asked: Sequence[tuple[EvalPlan, Sequence[Questions]]]) -> None:
+    """The same sampling twice gives the same samples twice; said before hours of it, not after."""
+    seen: set[tuple[str, float, str]] = set()
+    for plan, questions in asked:
+        for one in questions:
+            sampling = (one.benchmark.name, plan.temperature, plan.control.value)
+            if sampling in seen:
+                raise ConfigError(
+                    f"eval.plans: {one.benchmark.name} at temperature {plan.temperature:g}, control "
+                    f"{plan.control.value}, is asked twice of one checkpoint; name it once"
+                )
+            seen.add(sampling)
 
 
 def _folder(data: str | None) -> Path | None:

@@ -44,8 +44,8 @@ def evaluate(
         view, where = read_sections(
             SECTIONS, sections=sections, runtime=runtime, config=config or [], overrides=set_ or []
         )
+        from config.errors import ConfigError
         from config.model import Control, EvalPlan
-        from config.resolve import ConfigError
         from verifier.evaluate import evaluate as run
 
         if endpoint is not None:

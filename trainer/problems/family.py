@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from random import Random
 from typing import ClassVar
 
+from config.errors import UserError
 from trainer.types import Problem
 
 Params = tuple[int, ...]
@@ -23,7 +24,7 @@ UNSEEN_NOUN_WORDINGS = ("Tell me {phrase}.", "Determine {phrase}.")
 """The mildest change of wording; used by the family test ring only."""
 
 
-class ProblemError(ValueError):
+class ProblemError(UserError, ValueError):
     """A family, a split or its sizes cannot be had as asked; the message says how to mend it."""
 
 

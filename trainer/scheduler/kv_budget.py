@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainer.scheduler.admission_queue import AdmissionQueue
 from trainer.scheduler.policy import Arrival, Assignment
 from trainer.types import EngineReport
 
@@ -57,7 +57,7 @@ class KvBudgetPolicy:
         heapq.heapify(self._most_room)
         self._worst_case = reserve == "worst_case"
         self._quantile = quantile
-        self._queue: deque[Arrival] = deque()
+        self._queue = AdmissionQueue()
         self._rollouts: dict[str, _Rollout] = {}
         self._grown: list[int] = []
         """Tokens that ended rollouts added to their prompts, ascending."""
@@ -73,7 +73,7 @@ class KvBudgetPolicy:
                 f"rollout {arrival.session!r} may need {worst} cached tokens, the largest engine holds "
                 f"{max(self._capacities)}: lower the response budget or raise rollout.kv_tokens"
             )
-        self._queue.append(arrival)
+        self._queue.push(arrival)
         return self._assign()
 
     def on_report(self, report: EngineReport) -> list[Assignment]:
@@ -90,7 +90,7 @@ class KvBudgetPolicy:
         """Give the reserve back. Without `context_tokens` the last arrival's length is what was seen."""
         rollout = self._rollouts.pop(session, None)
         if rollout is None:
-            self._queue = deque(arrival for arrival in self._queue if arrival.session != session)
+            self._queue.discard(session)
             return self._assign()
         insort(self._grown, max(rollout.context, context_tokens or 0) - rollout.prompt)
         self._move(rollout.engine, rollout.reserved)
@@ -99,12 +99,12 @@ class KvBudgetPolicy:
     def _assign(self) -> list[Assignment]:
         assignments = []
         while self._queue:
-            arrival = self._queue[0]
+            arrival = self._queue.head()
             need = self._reserve(arrival)
             engine = self._roomiest()
             if self._unreserved[engine] < need:
                 break
-            self._queue.popleft()
+            self._queue.pop()
             self._move(engine, -need)
             context = arrival.context_tokens
             self._rollouts[arrival.session] = _Rollout(

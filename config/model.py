@@ -15,12 +15,16 @@ Frac = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
+Betas = Annotated[list[Annotated[float, Field(ge=0.0, lt=1.0)]], Field(min_length=2, max_length=2)]
+"""Decay rates of AdamW's two moments."""
 
 
 class Section(BaseModel):
-    """Frozen, closed: an unknown key is an error; numbers are not read from strings."""
+    """Frozen, closed: an unknown key is an error; numbers are finite and not read from strings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 class ModelSection(Section):
@@ -106,7 +110,7 @@ class RolloutSection(Section):
 
     temperature: PositiveFloat
     """Paper section 5.1: 1.0."""
-    top_p: Literal[1.0]
+    top_p: Annotated[float, Field(ge=1.0, le=1.0)]
     """Fixed: truncated sampling makes behaviour log-probs disagree with the trainer's softmax (public fault B14)."""
     system: Literal["full", "brief"]
     """Prompt text: the paper's (Fig. 3, with tool schema), or one line for models too small to read it."""
@@ -153,16 +157,10 @@ class OptimizerSection(Section):
     """AdamW with a constant rate after warm-up (paper section 5.1)."""
 
     lr: PositiveFloat
-    betas: list[Frac]
+    betas: Betas
     weight_decay: Annotated[float, Field(ge=0.0)]
     grad_clip: PositiveFloat
     """Largest global gradient norm."""
-
-    @model_validator(mode="after")
-    def _two_betas(self) -> Self:
-        if len(self.betas) != 2:
-            raise ValueError(f"objective.optimizer.betas holds {len(self.betas)} numbers; AdamW wants 2")
-        return self
 
 
 class ObjectiveSection(Section):
@@ -182,7 +180,7 @@ class ObjectiveSection(Section):
     """Own reward as package.module:function, (Problem, Trajectory) -> Verdict; null: the grader."""
     optimizer: OptimizerSection
     micro_batch_tokens: Positive
-    """Most tokens (padding included) in one forward pass; changes rounding only."""
+    """Most tokens (padding included) in one forward pass, at least one rollout; changes rounding only."""
 
     @model_validator(mode="after")
     def _oversample_matches_selection(self) -> Self:
@@ -236,7 +234,7 @@ class SftSection(Section):
     """muon: Muon on matrices, AdamW on the rest; about half the updates of AdamW for a random model."""
     lr: PositiveFloat
     """Paper: 5e-6."""
-    betas: list[Frac]
+    betas: Betas
     weight_decay: Annotated[float, Field(ge=0.0)]
     grad_clip: PositiveFloat
     warmup_frac: Frac
@@ -383,6 +381,12 @@ class Config(Section):
         """A budget that cannot hold the prompt and one turn trains on truncation only (public fault B29)."""
         for name, stage in (("rl1", self.rl.rl1), ("rl2", self.rl.rl2), ("rl3", self.rl.rl3)):
             _check_budget(self, f"rl.{name}.max_response", stage.max_response, self.rollout.max_prompt)
+            longest = self.rollout.max_prompt + stage.max_response
+            if self.objective.micro_batch_tokens < longest:
+                raise ValueError(
+                    f"objective.micro_batch_tokens = {self.objective.micro_batch_tokens} holds not one rollout of "
+                    f"rollout.max_prompt + rl.{name}.max_response = {longest} tokens"
+                )
             if stage.prompts_per_step % self.objective.updates_per_step:
                 raise ValueError(
                     f"rl.{name}.prompts_per_step = {stage.prompts_per_step} does not divide into "

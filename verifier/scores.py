@@ -130,12 +130,17 @@ def chance(problems: Sequence[Problem]) -> float:
 
 
 def shuffled_golds(problems: Sequence[Problem], seed: int) -> dict[str, Problem]:
-    """Each problem with the gold of another of its family: whoever still scores has guessed, or seen the key."""
+    """Each problem with the gold of another of its family: whoever still scores has guessed, or seen the key.
+
+    A problem alone in its family has no other gold and is left out.
+    """
     families: dict[str, list[Problem]] = {}
     for problem in sorted(problems, key=lambda p: p.id):
         families.setdefault(problem.family, []).append(problem)
     shuffled: dict[str, Problem] = {}
     for family, members in families.items():
+        if len(members) == 1:
+            continue
         order = list(range(len(members)))
         random.Random(f"{seed}:{family}").shuffle(order)
         # A cycle through a random order moves every gold.
@@ -153,6 +158,8 @@ def control_scores(
     strict = replace(policy, graders=(GraderName.STRICT,))
     permuted: dict[str, list[float]] = {}
     for trajectory in trajectories:
+        if trajectory.problem not in by_id:
+            continue
         (verdict,) = grade(by_id[trajectory.problem], trajectory, strict).values()
         reward = reward_of(verdict.verdict)
         if reward is not None:

@@ -1,0 +1,249 @@
+"""What is generated from the configuration model: config/schema.json and docs/configuration.md.
+
+Both are read off `json_schema()` and the preset files, so a key, a bound or a meaning is written once, in
+`config/model.py`. `faults` says where a stored file, or a preset, is behind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from config.errors import ConfigError
+from config.model import Config, json_schema
+from config.resolve import DEFAULTS, read_yaml, resolve
+
+PRESETS = ("tiny", "micro", "smol", "small", "released", "paper")
+"""All presets, smallest cost first, but for the default at the head."""
+
+HEAD = """\
+# Configuration
+
+<!-- Written by `python -m config docs` from config/model.py and the presets; do not edit. -->
+
+`config/tiny.yaml` gives every key a value and is the default; any other file overrides some of them. Mappings merge
+deeply, lists are replaced whole, later files win, `--set` wins over files.
+
+```bash
+python -m config show --config config/micro.yaml --set rl.rl1.steps=5   # the resolved whole, or one line and status 2
+snakemake --cores all --configfile config/micro.yaml my.yaml            # the same files for the whole pipeline
+```
+
+Snakemake's own `--config key=value` passes nested values as text; use a file. An unknown key, a wrong type or a value
+out of bounds stops everything before the first job, with the nearest known key or the allowed values.
+
+All sections but [runtime](#runtime) are semantic: they enter rule parameters and digests, and a changed key reruns the
+rules that read its section and what follows from them (the table in `tests/pipeline/test_keys.py`). `runtime` says
+where and how, never what: changing it reruns nothing.
+
+How to use presets and keys: [guide.md](guide.md). Why a default is what it is: [decisions.md](decisions.md). The model:
+[config/model.py](../config/model.py); its JSON schema for editors: [config/schema.json](../config/schema.json).
+"""
+
+PRESET_HEAD = """\
+## Presets
+
+What each preset changes; an empty cell is the value of tiny, and plans of evaluation are left to the files. What a
+preset needs, costs and refuses today stands at the head of its file.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One row of the reference."""
+
+    name: str
+    type: str
+    bound: str
+    meaning: str
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A file and what it must hold."""
+
+    path: Path
+    command: str
+    text: Callable[[], str]
+
+
+def as_yaml(config: Config) -> str:
+    """A whole configuration in the layout of tiny.yaml, keys in the order of the model."""
+    return yaml.safe_dump(
+        config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, default_flow_style=False
+    )
+
+
+def schema_text() -> str:
+    """config/schema.json."""
+    return json.dumps(json_schema(), indent=1, ensure_ascii=True) + "\n"
+
+
+def docs_text() -> str:
+    """docs/configuration.md."""
+    schema = json_schema()
+    defaults = read_yaml(DEFAULTS)
+    pieces = [HEAD]
+    for section, model in _sections(schema, schema, ""):
+        pieces.append(f"## {section}\n")
+        if model.get("description"):
+            pieces.append(model["description"].strip() + "\n")
+        pieces.append(_table(list(_keys(schema, model, section, defaults))))
+    pieces += [PRESET_HEAD, _preset_table(defaults)]
+    return "\n".join(pieces)
+
+
+def faults() -> list[str]:
+    """Presets that do not resolve and generated files that differ, one line each."""
+    found = []
+    for path in sorted(DEFAULTS.parent.glob("*.yaml")):
+        try:
+            resolve([path])
+        except ConfigError as error:
+            found.append(str(error))
+    for item in GENERATED:
+        stored = item.path.read_text(encoding="utf-8") if item.path.is_file() else None
+        if stored != item.text():
+            found.append(f"{item.path.name} is not what config/ says; rewrite it with `{item.command}`")
+    return found
+
+
+def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of a nested mapping.
+
+    >>> list(leaves({"a": {"b": 1, "c": [2]}, "d": None}))
+    [('a.b', 1), ('a.c', [2]), ('d', None)]
+    """
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from leaves(item, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item
+
+
+def _sections(schema: Any, model: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Every mapping of the configuration that has keys of its own, with its dotted name."""
+    for name, field in model["properties"].items():
+        dotted = f"{prefix}{name}"
+        inner = _model_of(schema, field)
+        if inner is not None:
+            if any(_model_of(schema, item) is None for item in inner["properties"].values()):
+                yield dotted, inner
+            yield from _sections(schema, inner, f"{dotted}.")
+        elif (item := _model_of(schema, field.get("additionalProperties") or {})) is not None:
+            yield f"{dotted}.NAME", item
+
+
+def _keys(schema: Any, model: Any, section: str, defaults: Mapping[str, Any]) -> Iterator[Key]:
+    for name, field in model["properties"].items():
+        if _model_of(schema, field) is not None:
+            continue
+        variants = [_resolved(schema, item) for item in field.get("anyOf", [field])]
+        yield Key(
+            name=name,
+            type=" or ".join(dict.fromkeys(_type(schema, item) for item in variants)),
+            bound=", ".join(filter(None, (_bound(item) for item in variants))),
+            meaning=" ".join(field.get("description", "").split()),
+            default=_default(defaults, f"{section}.{name}"),
+        )
+
+
+def _resolved(schema: Any, field: Any) -> Any:
+    reference = field.get("$ref")
+    return schema["$defs"][reference.rpartition("/")[2]] if reference else field
+
+
+def _model_of(schema: Any, field: Any) -> Any:
+    """The mapping that a field holds, or None."""
+    target = _resolved(schema, field)
+    return target if "properties" in target else None
+
+
+def _type(schema: Any, field: Any) -> str:
+    if "const" in field or "enum" in field:
+        return "text" if isinstance(field.get("const", ""), str) else "number"
+    if field["type"] == "array":
+        return f"list of {_type(schema, _resolved(schema, field['items']))}"
+    if field["type"] == "object":
+        return "mapping"
+    plain = {"string": "text", "boolean": "true/false"}
+    return plain.get(field["type"], str(field["type"]))
+
+
+def _bound(field: Any) -> str:
+    if "const" in field:
+        return _value(field["const"])
+    if "minimum" in field and field["minimum"] == field.get("maximum"):
+        return _value(field["minimum"])
+    if "enum" in field:
+        return ", ".join(_value(value) for value in field["enum"])
+    if field["type"] == "array":
+        return _bound(field["items"]) if "$ref" not in field["items"] else ""
+    signs = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+    found = [f"{sign} {field[name]:g}" for name, sign in signs if name in field]
+    return " and ".join(found) + (f"`{field['pattern']}`" if "pattern" in field else "")
+
+
+def _default(defaults: Mapping[str, Any], dotted: str) -> str:
+    value: Any = defaults
+    for part in dotted.split("."):
+        if part == "NAME":
+            return ""
+        value = value[part]
+    return ", ".join(value) if isinstance(value, Mapping) else _value(value)
+
+
+def _value(value: Any) -> str:
+    """A YAML value on one line.
+
+    >>> [_value(v) for v in (None, True, 5e-4, 1e-6, [0.9, 0.95], "all", {"a": None})]
+    ['null', 'true', '0.0005', '1e-6', '[0.9, 0.95]', 'all', '{a: null}']
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(value).replace("e-0", "e-")
+    return str(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _table(keys: list[Key]) -> str:
+    lines = ["| key | type | bound | tiny | meaning |", "|---|---|---|---|---|"]
+    for key in keys:
+        cells = (f"`{key.name}`", key.type, key.bound, key.default, key.meaning)
+        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _preset_table(defaults: Mapping[str, Any]) -> str:
+    """Keys that some preset changes, in the order of tiny.yaml; plans of evaluation are left to the files."""
+    default = dict(leaves(defaults))
+    presets = {name: dict(leaves(read_yaml(DEFAULTS.with_name(f"{name}.yaml")))) for name in PRESETS[1:]}
+    lines = [
+        "| key | " + " | ".join(PRESETS) + " |",
+        "|---" * (len(PRESETS) + 1) + "|",
+    ]
+    for key, value in default.items():
+        given = [preset.get(key, value) for preset in presets.values()]
+        if key.startswith("eval.plans.") or all(other == value for other in given):
+            continue
+        cells = [_value(other) if other != value else "" for other in given]
+        lines.append(f"| `{key}` | " + " | ".join(_cell(cell) for cell in [_value(value), *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+GENERATED = (
+    Generated(DEFAULTS.with_name("schema.json"), "python -m config schema", schema_text),
+    Generated(DEFAULTS.parents[1] / "docs" / "configuration.md", "python -m config docs", docs_text),
+)

@@ -40,7 +40,7 @@ from trainer.types import Row
 from trainer.workdir import WorkDir
 
 FORMAT = 1
-MICRO_BATCH_TOKENS = 4096
+MICRO_BATCH_TOKENS = 8192
 """Padded tokens of one forward pass, more for a longer document; changes rounding only."""
 
 

@@ -203,7 +203,7 @@ def schedule(
     with one_line_errors():
         import json
 
-        from trainer.scheduler.study import report_lines, study
+        from trainer.scheduler.study import study, to_markdown
 
         record = study(quick=quick)
         if out is not None:
@@ -213,8 +213,7 @@ def schedule(
         if as_json:
             typer.echo(json.dumps(record))
         else:
-            for line in report_lines(record):
-                typer.echo(line)
+            typer.echo(to_markdown(record))
 
 
 @app.command()

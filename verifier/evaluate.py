@@ -113,9 +113,7 @@ def _questions(
             raise ConfigError(f"eval.plans: {error}") from None
         data = rings if name.startswith("procedural-") else _folder(runtime.paths.data)
         if declared.scoring is not Scoring.ANSWER:
-            result.unavailable[name] = (
-                f"its grading ({declared.scoring.value}) is not part of this evaluation yet"
-            )
+            result.unavailable[name] = f"graded apart, not by this command yet; {declared.how_to_get}"
             continue
         try:
             problems = declared.load(data)

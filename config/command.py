@@ -40,6 +40,11 @@ def one_line_errors() -> Iterator[None]:
         if reason is None:
             raise
         fail(f"{error.filename or 'output'}: {reason}; mend that and run again, finished work is kept")
+    except Exception as error:
+        # Libraries that write files wrap the system's error in one of their own.
+        if "No space left on device" not in str(error):
+            raise
+        fail("the disk is full; make room and run again, finished work is kept")
 
 
 def fail(message: str) -> None:

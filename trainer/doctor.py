@@ -34,7 +34,14 @@ def examine(preset: str) -> list[Finding]:
         known = ", ".join(sorted(p.stem for p in DEFAULTS.parent.glob("*.yaml")))
         raise ConfigError(f"--preset {preset}: unknown; one of {known}")
     config = resolve([path])
-    return [_device(config), _model(config), _data(config), _disk(config), _sandbox(), *_packages(config)]
+    return [
+        _device(config),
+        _model(config),
+        _data(config),
+        _disk(config),
+        _sandbox(config),
+        *_packages(config),
+    ]
 
 
 def _device(config: Config) -> Finding:
@@ -70,11 +77,18 @@ def _disk(config: Config) -> Finding:
     return Finding(what="disk", ok=free > 2, detail=f"{free:.0f} GiB free for {folder}")
 
 
-def _sandbox() -> Finding:
-    from sandbox.isolation import probe
+def _sandbox(config: Config) -> Finding:
+    from sandbox.client import Sandbox, SandboxError
+    from sandbox.records import ToolCall
 
-    report = probe()
-    return Finding(what="sandbox", ok=True, detail=str(report))
+    try:
+        with Sandbox(workers=1, preload=tuple(config.sandbox.preload)) as sandbox:
+            result = sandbox.run(ToolCall(id="doctor", code="1 + 1"))
+            return Finding(
+                what="sandbox", ok=result.value == "2", detail=f"isolation level {sandbox.started['level']}"
+            )
+    except SandboxError as error:
+        return Finding(what="sandbox", ok=False, detail=str(error))
 
 
 def _packages(config: Config) -> list[Finding]:

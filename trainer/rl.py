@@ -40,6 +40,8 @@ class StepOutcome:
     metrics: dict[str, Any]
     clock: StepClock
     trajectories: list[Trajectory]
+    rollout_clocks: list[RolloutClock]
+    """One per trajectory, in the same order."""
     alarms: list[str]
 
 
@@ -92,7 +94,11 @@ class RlStage:
         )
         names = {"step": step, "stage": self.stage, "policy_version": step - 1}
         return StepOutcome(
-            metrics=metrics | names, clock=clock, trajectories=trajectories, alarms=alarms(metrics)
+            metrics=metrics | names,
+            clock=clock,
+            trajectories=trajectories,
+            rollout_clocks=clocks,
+            alarms=alarms(metrics),
         )
 
     def _rollouts(

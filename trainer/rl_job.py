@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from trainer.model import check_device, save_model, use_threads
 from trainer.progress import Progress
 from trainer.reward import reward_function
 from trainer.rl import RlStage, StepOutcome, note
+from trainer.rollout import RolloutClock
 from trainer.run_folder import RunFolder
 from trainer.sampling import open_sampler, rl_settings
 from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write_shard
@@ -28,6 +30,8 @@ from trainer.workdir import WorkDir
 
 FORMAT = 1
 """Raise when a change makes old working folders unusable."""
+CLOCK_COLUMNS = ["problem", "sample", *(column.name for column in fields(RolloutClock))]
+"""Side table of what depended on the clock, one row per rollout."""
 PARENTS = {"rl1": "sft", "rl2": "rl1", "rl3": "rl2"}
 
 
@@ -109,6 +113,11 @@ def _journal(work: WorkDir, outcome: StepOutcome, keep: str) -> None:
     write_shard(kept_for_disk(outcome.trajectories, keep), _shard(work, step))
     work.append("metrics", outcome.metrics)
     work.append("timing", outcome.clock.to_json())
+    rollouts = [
+        [t.problem, t.sample, *astuple(clock)]
+        for t, clock in zip(outcome.trajectories, outcome.rollout_clocks, strict=True)
+    ]
+    work.append("clocks", {"step": step, "columns": CLOCK_COLUMNS, "rollouts": rollouts})
 
 
 def _shard(work: WorkDir, step: int) -> Path:
@@ -131,6 +140,7 @@ def _publish(
     num_trajectories = write_parquet(trajectories, folder.trajectories(rl.stage))
     copy_journal(work, "metrics", folder.metrics(rl.stage))
     copy_journal(work, "timing", folder.timing(rl.stage))
+    copy_journal(work, "clocks", folder.trajectories(rl.stage).with_suffix(".clocks.jsonl"))
     made = work.path / "export"
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def num_kills(request: pytest.FixtureRequest) -> int:
     """How many seeded kill moments a test marked `kill` tries."""
-    return int(request.config.getoption("--kills"))
+    return request.config.option.kills
 
 
 @pytest.fixture(scope="session")

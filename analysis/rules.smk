@@ -7,12 +7,12 @@ rule entropy:
         expand(f"{RUN}/score/{{checkpoint}}/manifest.json", checkpoint=SCORED),
     output:
         f"{RUN}/entropy/entropy.json",
+    log:
+        f"{RUN}/logs/entropy.log",
     params:
         sections=WORKFLOW.sections(("analysis",)),
         run=RUN,
         out=f"{RUN}/entropy",
-    log:
-        f"{RUN}/logs/entropy.log",
     shell:
         "python -m analysis entropy --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -22,19 +22,22 @@ rule claims_verdicts:
     """A computed verdict on every claim of the paper and the press."""
     input:
         expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
-        expand(f"{RUN}/checkpoints/{{stage}}/manifest.json", stage=("sft", "rl1", "rl2", "rl3")),
+        expand(
+            f"{RUN}/checkpoints/{{stage}}/manifest.json",
+            stage=("sft", "rl1", "rl2", "rl3"),
+        ),
         f"{RUN}/bench/sandbox.json",
         f"{RUN}/bench/scheduler.json",
         f"{RUN}/entropy/entropy.json",
         "results/reference/claims.yaml",
     output:
         f"{RUN}/claims/claims.json",
+    log:
+        f"{RUN}/logs/claims.log",
     params:
         sections=WORKFLOW.sections(("analysis",)),
         run=RUN,
         out=f"{RUN}/claims",
-    log:
-        f"{RUN}/logs/claims.log",
     shell:
         "python -m analysis claims --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -44,19 +47,22 @@ rule draw_figures:
     """Every figure, and the numbers it plots."""
     input:
         expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
-        expand(f"{RUN}/checkpoints/{{stage}}/manifest.json", stage=("sft", "rl1", "rl2", "rl3")),
+        expand(
+            f"{RUN}/checkpoints/{{stage}}/manifest.json",
+            stage=("sft", "rl1", "rl2", "rl3"),
+        ),
         expand(f"{RUN}/score/{{checkpoint}}/manifest.json", checkpoint=SCORED),
         f"{RUN}/bench/sandbox.json",
         f"{RUN}/bench/scheduler.json",
         "results/reference/paper.yaml",
     output:
         f"{RUN}/figures/manifest.json",
+    log:
+        f"{RUN}/logs/figures.log",
     params:
         sections=WORKFLOW.sections(("analysis",)),
         run=RUN,
         out=f"{RUN}/figures",
-    log:
-        f"{RUN}/logs/figures.log",
     shell:
         "python -m analysis figures --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -69,12 +75,12 @@ rule write_tables:
         "results/reference/paper.yaml",
     output:
         f"{RUN}/tables/manifest.json",
+    log:
+        f"{RUN}/logs/tables.log",
     params:
         sections=WORKFLOW.sections(("analysis",)),
         run=RUN,
         out=f"{RUN}/tables",
-    log:
-        f"{RUN}/logs/tables.log",
     shell:
         "python -m analysis tables --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -90,12 +96,12 @@ rule report:
     output:
         f"{RUN}/report/index.html",
         f"{RUN}/report/report.json",
+    log:
+        f"{RUN}/logs/report.log",
     params:
         sections=WORKFLOW.sections(("analysis",)),
         run=RUN,
         out=f"{RUN}/report",
-    log:
-        f"{RUN}/logs/report.log",
     shell:
         "python -m analysis report --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -107,10 +113,10 @@ rule verify:
         f"{RUN}/report/report.json",
     output:
         f"{RUN}/verify.json",
-    params:
-        run=RUN,
     log:
         f"{RUN}/logs/verify.log",
+    params:
+        run=RUN,
     shell:
         "python -m analysis verify --run {params.run} --out {output} > {log} 2>&1"
 

@@ -69,7 +69,8 @@ def load_model(folder: Path, device: torch.device) -> PreTrainedModel:
         raise ConfigError(
             f"{folder}: is not a checkpoint transformers can load ({str(error).splitlines()[0]})"
         ) from None
-    return model.to(device=device).eval()
+    model.to(device)  # pyright: ignore[reportArgumentType]  # its wrapper hides the signature
+    return model.eval()
 
 
 def head_weight(model: PreTrainedModel) -> torch.Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 from config.errors import ConfigError
 from config.model import ObjectiveSection
@@ -35,7 +36,7 @@ def reward_function(objective: ObjectiveSection) -> Reward:
         raise ConfigError(
             f"objective.reward = {objective.reward!r}: is a {type(function).__name__}, no function"
         )
-    return _guarded(function, objective.reward)
+    return _guarded(cast(Reward, function), objective.reward)
 
 
 def even_length(problem: Problem, trajectory: Trajectory) -> Verdict:

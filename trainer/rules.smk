@@ -12,11 +12,11 @@ rule data:
     """Problems of every split, without duplicates between them."""
     output:
         f"{RUN}/data/manifest.json",
+    log:
+        f"{RUN}/logs/data.log",
     params:
         sections=WORKFLOW.sections(("data",)),
         runtime=f"{RUN}/runtime.json",
-    log:
-        f"{RUN}/logs/data.log",
     shell:
         "python -m trainer prepare --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -28,12 +28,12 @@ rule corpus:
         f"{RUN}/build/sandbox.json",
     output:
         f"{RUN}/corpus/manifest.json",
-    params:
-        sections=WORKFLOW.sections(("data", "sandbox", "rollout", "sft.noise")),
-        runtime=f"{RUN}/runtime.json",
     log:
         f"{RUN}/logs/corpus.log",
     threads: workflow.cores
+    params:
+        sections=WORKFLOW.sections(("data", "sandbox", "rollout", "sft.noise")),
+        runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer corpus --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -44,11 +44,11 @@ rule base:
         f"{RUN}/corpus/manifest.json",
     output:
         f"{RUN}/checkpoints/base/manifest.json",
+    log:
+        f"{RUN}/logs/base.log",
     params:
         sections=WORKFLOW.sections(("model", "rollout")),
         runtime=f"{RUN}/runtime.json",
-    log:
-        f"{RUN}/logs/base.log",
     shell:
         "python -m trainer base --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -60,14 +60,14 @@ rule sft:
         f"{RUN}/corpus/manifest.json",
     output:
         f"{RUN}/checkpoints/sft/manifest.json",
-    params:
-        sections=WORKFLOW.sections(("rollout", "sft")),
-        runtime=f"{RUN}/runtime.json",
     log:
         f"{RUN}/logs/sft.log",
     threads: workflow.cores
     resources:
         gpu=0,
+    params:
+        sections=WORKFLOW.sections(("rollout", "sft")),
+        runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer sft --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -80,12 +80,12 @@ rule rl1:
         f"{RUN}/build/sandbox.json",
     output:
         f"{RUN}/checkpoints/rl1/manifest.json",
-    params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl1")),
-        runtime=f"{RUN}/runtime.json",
     log:
         f"{RUN}/logs/rl1.log",
     threads: workflow.cores
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl1")),
+        runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer rl --stage 1 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -97,12 +97,12 @@ rule rl2:
         f"{RUN}/data/manifest.json",
     output:
         f"{RUN}/checkpoints/rl2/manifest.json",
-    params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl2")),
-        runtime=f"{RUN}/runtime.json",
     log:
         f"{RUN}/logs/rl2.log",
     threads: workflow.cores
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl2")),
+        runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer rl --stage 2 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -114,12 +114,12 @@ rule hard:
         f"{RUN}/data/manifest.json",
     output:
         f"{RUN}/hard/manifest.json",
-    params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "rl.rl2", "rl.filter")),
-        runtime=f"{RUN}/runtime.json",
     log:
         f"{RUN}/logs/hard.log",
     threads: workflow.cores
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "rl.rl2", "rl.filter")),
+        runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer filter-hard --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -132,12 +132,12 @@ rule rl3:
         f"{RUN}/data/manifest.json",
     output:
         f"{RUN}/checkpoints/rl3/manifest.json",
-    params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl3")),
-        runtime=f"{RUN}/runtime.json",
     log:
         f"{RUN}/logs/rl3.log",
     threads: workflow.cores
+    params:
+        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl3")),
+        runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer rl --stage 3 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -149,14 +149,14 @@ rule score:
         summary=f"{RUN}/eval/{{checkpoint}}/summary.json",
     output:
         f"{RUN}/score/{{checkpoint}}/manifest.json",
+    log:
+        f"{RUN}/logs/score_{{checkpoint}}.log",
     params:
         sections=WORKFLOW.sections(("analysis",)),
         runtime=f"{RUN}/runtime.json",
         checkpoint=lambda wildcards: f"{RUN}/checkpoints/{wildcards.checkpoint}",
         samples=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}/samples.parquet",
         out=lambda wildcards: f"{RUN}/score/{wildcards.checkpoint}",
-    log:
-        f"{RUN}/logs/score_{{checkpoint}}.log",
     shell:
         "python -m trainer score --checkpoint {params.checkpoint} --samples {params.samples} --out {params.out}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"

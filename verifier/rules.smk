@@ -6,6 +6,8 @@ rule evaluate:
         sandbox=f"{RUN}/build/sandbox.json",
     output:
         f"{RUN}/eval/{{checkpoint}}/summary.json",
+    log:
+        f"{RUN}/logs/evaluate_{{checkpoint}}.log",
     params:
         sections=lambda wildcards: WORKFLOW.evaluation_sections(wildcards.checkpoint),
         runtime=f"{RUN}/runtime.json",
@@ -13,8 +15,6 @@ rule evaluate:
         rings=f"{RUN}/data",
         out=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}",
         work=lambda wildcards: f"{RUN}/work/eval_{wildcards.checkpoint}",
-    log:
-        f"{RUN}/logs/evaluate_{{checkpoint}}.log",
     shell:
         "python -m verifier evaluate --checkpoint {params.checkpoint} --name {wildcards.checkpoint}"
         " --rings {params.rings} --out {params.out} --work {params.work}"

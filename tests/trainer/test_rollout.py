@@ -1,0 +1,352 @@
+"""The rollout loop: how rollouts end, when they rejoin, what becomes of calls (see also test_faults_rollout.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from sandbox.records import Status, ToolCall, ToolError, ToolResult
+from tests.trainer.fakes import (
+    ANSWER,
+    TOOL,
+    AdmitAll,
+    CharCodec,
+    ScriptedEngine,
+    ScriptedTool,
+    a_loop,
+    call_text,
+    roll,
+    sampled,
+    script,
+)
+from trainer.chat import TURN_END, ChatFormat
+from trainer.rollout import RolloutLoop, Task, Tool
+from trainer.scheduler.kv_budget import KvBudgetPolicy
+from trainer.types import CallKind, Completion, Finish, GenerateRequest, Problem, StopReason, Trajectory
+
+
+def tasks(num: int = 1) -> list[Task]:
+    problem = Problem(id="p", prompt="what is 2 + 2?", answer="4")
+    return [Task(problem=problem, sample=sample, step=5) for sample in range(num)]
+
+
+def sample_of(session: str) -> int:
+    return int(session.rsplit("/", 1)[1])
+
+
+@dataclass
+class SlowTool:
+    """Answers a call only when its future is first waited for, or when the engine has advanced far enough."""
+
+    engine: ScriptedEngine
+    ready_at: Callable[[ToolCall], int]
+    """Engine iteration from which a call's result is there."""
+    order: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+    def submit(self, call: ToolCall) -> Future[ToolResult]:
+        self.order.append(call.id)
+        return _SlowFuture(
+            self.engine, self.ready_at(call), ToolResult(id=call.id, status=Status.OK, stdout=call.code)
+        )
+
+    def close_session(self, name: str) -> None:
+        self.closed.append(name)
+
+
+class _SlowFuture(Future[ToolResult]):
+    def __init__(self, engine: ScriptedEngine, ready_at: int, answer: ToolResult) -> None:
+        super().__init__()
+        self._engine, self._ready_at, self._answer = engine, ready_at, answer
+
+    def done(self) -> bool:
+        return self._engine.iteration >= self._ready_at
+
+    def result(self, timeout: float | None = None) -> ToolResult:
+        return self._answer
+
+
+def run(loop: RolloutLoop, num: int = 1) -> list[Trajectory]:
+    return [trajectory for trajectory, _ in loop.run(tasks(num))]
+
+
+def varied(session: str, turn: int) -> str:
+    """Sample i calls the tool i times, then answers."""
+    return call_text(f"{sample_of(session)}{turn}") if turn < sample_of(session) else ANSWER
+
+
+# --- one rollout -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("turns", "settings", "stop"),
+    [
+        ([ANSWER], {}, StopReason.ANSWER),
+        ([call_text(), ANSWER], {}, StopReason.ANSWER),
+        ([ANSWER], {"max_response": 20}, StopReason.LENGTH),
+        ([call_text()] * 3, {"max_turns": 3}, StopReason.MAX_TURNS),
+        ([call_text(), ANSWER], {"max_response": len(sampled(call_text())) + 10}, StopReason.CONTEXT),
+    ],
+    ids=["answer", "answer after a call", "length", "max turns", "context"],
+)
+def test_each_rollout_says_why_it_ended(turns: list[str], settings: dict[str, int], stop: StopReason) -> None:
+    (trajectory,) = roll(ScriptedEngine(script(*turns)), **settings)
+    assert trajectory.stop is stop
+    assert trajectory.reward is None
+    assert trajectory.policy_version == 3
+
+
+def test_a_call_that_ends_exactly_at_the_budget_has_no_room_for_its_response() -> None:
+    (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)), max_response=len(sampled(call_text())))
+    assert trajectory.stop is StopReason.CONTEXT
+    assert trajectory.turns[0].result is not None
+    assert trajectory.response_len == len(sampled(call_text()))
+
+
+def test_log_probs_stay_beside_the_ids_they_belong_to() -> None:
+    (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)))
+    assert len(trajectory.ids) == len(trajectory.mask) == len(trajectory.logprob)
+    for turn in trajectory.turns:
+        expected = [-0.01 * (place + 1) for place in range(turn.end - turn.start)]
+        assert trajectory.logprob[turn.start : turn.end] == expected
+    assert not any(trajectory.mask[: trajectory.prompt_len])
+
+
+def test_a_prompt_that_does_not_fit_is_counted_and_never_cut() -> None:
+    engine = ScriptedEngine(script(ANSWER))
+    loop = a_loop(engine)
+    loop.settings = replace(loop.settings, max_prompt=20)
+    ((trajectory, clock),) = loop.run(tasks())
+    assert (trajectory.stop, trajectory.reason) == (StopReason.CONTEXT, "prompt does not fit")
+    assert (trajectory.ids, trajectory.turns, engine.requests) == ([], [], [])
+    assert clock.num_retries == 0
+
+
+def test_the_prompt_is_the_chat_formats_and_ends_in_the_opening() -> None:
+    engine = ScriptedEngine(script(ANSWER))
+    roll(engine)
+    wanted = ChatFormat(system="brief", tool_name=TOOL).prompt("what is 2 + 2?")
+    assert CharCodec().decode(engine.requests[0].ids) == wanted
+
+
+def test_calls_of_the_models_making_are_told_and_go_on() -> None:
+    broken = f"x</reason><tool_call>{{</tool_call>{TURN_END}"
+    unknown = f'x</reason><tool_call>{{"name": "ls", "arguments": {{"code": "1"}}}}</tool_call>{TURN_END}'
+    tool = ScriptedTool()
+    (trajectory,) = roll(ScriptedEngine(script(broken, unknown, ANSWER)), tool)
+    assert [turn.call for turn in trajectory.turns] == [
+        CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL, CallKind.NONE
+    ]  # fmt: skip
+    assert tool.calls == []
+    text = CharCodec().decode(trajectory.ids[trajectory.turns[0].end :])
+    assert "cannot read the call" in text
+    assert f"no tool named 'ls'; use {TOOL}" in text
+
+
+def test_what_the_trajectory_keeps_of_a_result_has_no_clock() -> None:
+    class Timed(ScriptedTool):
+        def submit(self, call: ToolCall) -> Future[ToolResult]:
+            future: Future[ToolResult] = Future()
+            error = ToolError(type="ValueError", message="no", traceback="ValueError: no")
+            future.set_result(
+                ToolResult(id=call.id, status=Status.ERROR, error=error, wall_s=1.5, cpu_s=0.5, queue_s=0.25)
+            )
+            return future
+
+    ((trajectory, clock),) = a_loop(ScriptedEngine(script(call_text(), ANSWER)), Timed()).run(tasks())
+    result = trajectory.turns[0].result
+    assert result is not None
+    assert (result.status, result.wall_s, result.cpu_s) == (Status.ERROR, 0.0, 0.0)
+    assert (clock.cpu_s, clock.queue_s) == (0.5, 0.25)
+
+
+def test_a_call_carries_limits_a_seed_of_its_own_and_no_session() -> None:
+    tool = ScriptedTool()
+    roll(ScriptedEngine(script(call_text("1"), call_text("2"), ANSWER)), tool)
+    assert [call.code for call in tool.calls] == ["1", "2"]
+    assert len({call.seed for call in tool.calls}) == len({call.id for call in tool.calls}) == 2
+    assert all(call.session is None and call.limits.wall_s == 20.0 for call in tool.calls)
+
+
+# --- faults of ours ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [Status.LOST, Status.REJECTED, Status.CANCELLED])
+def test_what_our_side_lost_is_tried_so_often_for_each_call_and_then_aborts(status: Status) -> None:
+    twice = [status, status, Status.OK]
+    tool = ScriptedTool(statuses=[*twice, *twice])
+    (trajectory,) = roll(ScriptedEngine(script(call_text(), call_text(), ANSWER)), tool)
+    assert trajectory.stop is StopReason.ANSWER
+    assert len(tool.calls) == 6
+
+    tool = ScriptedTool(statuses=[status] * 9)
+    (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)), tool)
+    assert (trajectory.stop, trajectory.reason) == (StopReason.ABORTED, f"tool: {status}")
+    assert len(tool.calls) == 3
+    assert trajectory.turns[0].result is None
+
+
+def test_a_lost_session_is_never_tried_again() -> None:
+    tool = ScriptedTool(statuses=[Status.SESSION_LOST])
+    (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)), tool)
+    assert (trajectory.stop, len(tool.calls)) == (StopReason.ABORTED, 1)
+
+
+def test_a_turn_that_the_engine_aborts_aborts_the_rollout() -> None:
+    class Aborting(ScriptedEngine):
+        def _complete(self, request: GenerateRequest) -> Completion:
+            return replace(super()._complete(request), finish=Finish.ABORTED)
+
+    (trajectory,) = roll(Aborting(script(call_text(), ANSWER)))
+    assert trajectory.stop is StopReason.ABORTED
+    assert trajectory.turns[0].call is CallKind.NONE
+
+
+def test_two_rollouts_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="problem ids must be unique"):
+        list(a_loop(ScriptedEngine(script(ANSWER))).run(tasks() * 2))
+
+
+def test_a_tokenizer_that_splits_the_end_of_turn_is_refused() -> None:
+    class Splitting(CharCodec):
+        def encode(self, text: str) -> list[int]:
+            return [ord(c) for c in text]
+
+    loop = a_loop(ScriptedEngine(script(ANSWER)))
+    with pytest.raises(ValueError, match="must be a special token"):
+        replace(loop, codec=Splitting())
+
+
+def test_a_policy_that_admits_nothing_is_an_error_and_no_hang() -> None:
+    class AdmitNone(AdmitAll):
+        def on_arrive(self, arrival: object, t: float) -> list:
+            return []
+
+    loop = a_loop(ScriptedEngine(script(ANSWER)))
+    loop.policy = AdmitNone()
+    with pytest.raises(RuntimeError, match="admits none"):
+        run(loop)
+
+
+# --- many rollouts -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class OneAtATime(ScriptedEngine):
+    """Refuses a second request of a session, as engines do, and notes what shared an iteration."""
+
+    batches: list[list[str]] = field(default_factory=list)
+
+    def submit(self, request: GenerateRequest) -> None:
+        assert request.session not in [waiting.session for waiting in self.waiting]
+        super().submit(request)
+
+    def advance(self, timeout_s: float = 0.0) -> list[Completion]:
+        self.batches.append(sorted(request.session for request in self.waiting))
+        return super().advance(timeout_s)
+
+
+def deterministic(latency: Callable[[ToolCall], int]) -> tuple[list[Trajectory], list[list[str]]]:
+    engine = OneAtATime(varied)
+    loop = a_loop(engine, max_turns=9)
+    loop.tool = SlowTool(engine, latency)
+    return run(loop, num=5), engine.batches
+
+
+def test_deterministic_rollouts_make_the_same_batches_whatever_the_tool_takes() -> None:
+    """Order of results, batches and trajectories: none depends on when a tool answers."""
+    at_once = deterministic(lambda call: 0)
+    never_early = deterministic(lambda call: 10**9)
+    mixed = deterministic(lambda call: call.seed % 7)
+    assert at_once == never_early == mixed
+    assert at_once[0][0].sample == 0
+
+
+def test_a_deterministic_rollout_rejoins_so_many_cycles_after_it_left() -> None:
+    """Sample 1 leaves in cycle 1 and rejoins in cycle 1 + 2, while sample 9 goes on turn after turn."""
+
+    class Long(OneAtATime):
+        """Sample 1 calls once; the others decode one turn over six iterations."""
+
+        def advance(self, timeout_s: float = 0.0) -> list[Completion]:
+            self.batches.append(sorted(request.session for request in self.waiting))
+            self.iteration += 1
+            ready = [r for r in self.waiting if sample_of(r.session) == 1 or self.iteration % 6 == 0]
+            self.waiting = [r for r in self.waiting if r not in ready]
+            return [self._complete(request) for request in ready]
+
+    engine = Long(lambda session, turn: call_text() if sample_of(session) == 1 and turn == 0 else ANSWER)
+    run(a_loop(engine), num=2)
+    present = [any(sample_of(session) == 1 for session in batch) for batch in engine.batches]
+    assert present == [True, False, True, False, False, False]
+
+
+def test_without_determinism_others_go_on_while_a_tool_runs() -> None:
+    """Sample 1's call takes longer than all of the others' turns: it ends last, and nobody waited for it."""
+    engine = OneAtATime(varied)
+    loop = a_loop(engine, max_turns=9)
+    loop.settings = replace(loop.settings, rejoin_iterations=None)
+    slow = SlowTool(engine, lambda call: 10**9 if "/1#" in call.id else 0)
+    loop.tool = slow
+    ended = [t.sample for t in run(loop, num=5)]
+    assert ended[-1] == 1
+    assert ended[:-1] == [0, 2, 3, 4]
+
+
+def test_results_do_not_depend_on_determinism_when_the_engine_is_exact() -> None:
+    engine = OneAtATime(varied)
+    loop = a_loop(engine, max_turns=9)
+    loop.settings = replace(loop.settings, rejoin_iterations=None)
+    loop.tool = SlowTool(engine, lambda call: engine.iteration + 2)
+    ids = {t.sample: t.ids for t in run(loop, num=5)}
+    assert ids == {t.sample: t.ids for t in deterministic(lambda call: 0)[0]}
+
+
+def test_an_engine_of_small_cache_serves_all_and_every_session_is_released() -> None:
+    engine = OneAtATime(varied)
+    loop = a_loop(engine, max_response=1000, max_turns=9)
+    loop.policy = KvBudgetPolicy(capacities=[2200])
+    loop.tool = SlowTool(engine, lambda call: 0)
+    ended = run(loop, num=6)
+    assert sorted(t.sample for t in ended) == list(range(6))
+    assert max(map(len, engine.batches)) <= 2
+    released = {call.removeprefix("release ") for call in engine.calls if call.startswith("release ")}
+    assert released == {request.session for request in engine.requests}
+
+
+def test_a_session_of_the_stateful_tool_is_named_after_its_rollout_and_closed_once() -> None:
+    engine = ScriptedEngine(varied)
+    loop = a_loop(engine)
+    tool = SlowTool(engine, lambda call: 0)
+    calls: list[ToolCall] = []
+
+    class Watched:
+        def submit(self, call: ToolCall) -> Future[ToolResult]:
+            calls.append(call)
+            return tool.submit(call)
+
+        def close_session(self, name: str) -> None:
+            tool.close_session(name)
+
+    watched: Tool = Watched()
+    loop.tool, loop.chat = watched, replace(loop.chat, session=True)
+    run(loop, num=3)
+    assert {call.session for call in calls} == {"rl1/5/p/1", "rl1/5/p/2"}
+    assert sorted(tool.closed) == ["rl1/5/p/1", "rl1/5/p/2"]
+
+
+def test_several_engines_each_get_what_the_policy_sends_them() -> None:
+    class ByParity(AdmitAll):
+        def on_arrive(self, arrival: object, t: float) -> list:
+            (assignment,) = super().on_arrive(arrival, t)  # pyright: ignore[reportArgumentType]
+            return [replace(assignment, engine=sample_of(assignment.session) % 2)]
+
+    engines = [ScriptedEngine(varied), ScriptedEngine(varied)]
+    loop = a_loop(engines[0], max_turns=9)
+    loop.engines, loop.policy = engines, ByParity()
+    assert len(run(loop, num=4)) == 4
+    for parity, engine in enumerate(engines):
+        assert {sample_of(request.session) % 2 for request in engine.requests} == {parity}

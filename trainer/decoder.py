@@ -26,7 +26,9 @@ from trainer.kv_cache import KVCache
 Ids = Sequence[int] | NDArray[np.int64]
 
 TOLERANCE = 1e-5
-"""Most that a log-prob may differ from transformers' (nats)."""
+"""Most that a log-prob may differ from transformers' (nats), for scores up to `_USUAL_SCORE`."""
+_USUAL_SCORE = 10.0
+"""Rounding in float32 grows with the scores; above this size so does the tolerance."""
 
 _ARCHITECTURES = ("llama", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")
@@ -266,8 +268,10 @@ def check(decoder: Decoder, model: PreTrainedModel) -> float:
     ids = torch.randint(decoder.shape.vocab, (_CHECK_ROWS, _CHECK_LEN), generator=generator)
     training = model.training
     model.eval()
-    expected = model(ids.to(model.device)).logits.float().log_softmax(-1).cpu()
+    logits = model(ids.to(model.device)).logits.float().cpu()
     model.train(training)
+    expected = logits.log_softmax(-1)
+    allowed = TOLERANCE * max(1.0, float(logits.abs().max()) / _USUAL_SCORE)
     half = _CHECK_LEN // 2
     cache = decoder.allocate()
     decoder.prefill(cache, range(_CHECK_ROWS), [0] * _CHECK_ROWS, ids[:, :half].tolist())
@@ -276,10 +280,10 @@ def check(decoder: Decoder, model: PreTrainedModel) -> float:
         scores = decoder.step(cache, ids[:, t], torch.full((_CHECK_ROWS,), t))
         difference = (scores.float().log_softmax(-1) - expected[:, t]).abs()
         worst = max(worst, float((difference / expected[:, t].abs().clamp(min=1.0)).max()))
-    if not worst <= TOLERANCE:
+    if not worst <= allowed:
         raise ValueError(
             f"the decoder's log-probs differ from transformers' by {worst:.2e} nats, more than "
-            f"{TOLERANCE:.0e}: this {model.config.model_type} variant is not decoded rightly; use vLLM"
+            f"{allowed:.0e}: this {model.config.model_type} variant is not decoded rightly; use vLLM"
         )
     return worst
 

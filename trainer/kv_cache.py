@@ -13,7 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_FIRST_ROWS = 32
+_FIRST_BYTES = {"cpu": 1 << 30}
+"""Size of a new cache where fresh memory costs nothing until used."""
+_FIRST_BYTES_ELSEWHERE = 1 << 28
+_MOST_FIRST_ROWS = 512
 
 
 class KVCache:
@@ -28,8 +31,10 @@ class KVCache:
         max_len: int,
         device: torch.device,
         dtype: torch.dtype,
-        num_rows: int = _FIRST_ROWS,
     ) -> None:
+        row_bytes = num_layers * 2 * num_kv_heads * max_len * head_dim * dtype.itemsize
+        first_bytes = _FIRST_BYTES.get(device.type, _FIRST_BYTES_ELSEWHERE)
+        num_rows = max(1, min(_MOST_FIRST_ROWS, first_bytes // row_bytes))
         self.kv = _zeros((num_layers, 2, num_rows, num_kv_heads, max_len, head_dim), device, dtype)
 
     @property

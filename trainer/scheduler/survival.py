@@ -35,7 +35,7 @@ class SurvivalCurve:
     def limit(self) -> float:
         return float(self._edges[-1])
 
-    def at(self, length: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(self, length: NDArray[np.floating]) -> NDArray[np.float64]:
         """Probability of reaching `length` tokens; 0 beyond the limit."""
         return np.interp(length, self._edges, self._survival, right=0.0)
 

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
+from config.errors import UserError
 from sandbox import fleet
 from sandbox.isolation import Layer, Level
 from sandbox.records import Status, ToolCall, ToolResult
@@ -27,7 +28,7 @@ from sandbox.settings import Settings
 from sandbox.wire import FrameReader, Kind, decode_result, encode_call, fault_of, pack, refusal
 
 
-class SandboxError(RuntimeError):
+class SandboxError(UserError):
     """The sandbox could not be started; the message says why and what to do."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import socket
@@ -19,6 +20,7 @@ from sandbox.wire import FrameReader
 
 _serials = itertools.count(1)
 MAX_SENT_BYTES = 1 << 18
+READ_BYTES = 1 << 18
 
 
 @dataclass(eq=False, slots=True)
@@ -80,7 +82,6 @@ class Run:
     is_announced: bool = False
     is_decayed: bool = False
     is_over: bool = False
-    next_check_t: float = 0.0
 
     def ending(self, exit_code: int, cpu_s: float, rss_bytes: int) -> Ending:
         """The facts about its end, now."""
@@ -105,7 +106,7 @@ class Session:
         self.link.setblocking(False)
         self.out, self.err = os.memfd_create("out"), os.memfd_create("err")
         for descriptor in (self.out, self.err):
-            _append_only(descriptor)
+            append_only(descriptor)
         self.is_live = True
         self.is_closed = False
         self.why_lost = ""
@@ -132,7 +133,7 @@ class Session:
                 self._cpu_s = time.clock_gettime(kernel.cpu_clock_of(self.pid))
         return self._cpu_s
 
-    def begin(self, pending: Pending, now: float) -> None:
+    def begin(self, pending: Pending, now: float) -> Run:
         """Start a cell on an idle session."""
         self.run = Run(
             pending=pending, seat=self.seat, server=self.server, start_t=now, base_cpu_s=self._cpu_s
@@ -140,6 +141,7 @@ class Session:
         self.last_used_t = now
         os.ftruncate(self.out, 0)
         os.ftruncate(self.err, 0)
+        return self.run
 
     def send(self, data: bytes) -> bool:
         """Send a job; True when some of it has to wait for the socket."""
@@ -195,7 +197,6 @@ class Session:
         os.close(self.err)
 
 
-def _append_only(descriptor: int) -> None:
-    import fcntl
-
+def append_only(descriptor: int) -> None:
+    """Writes go to the end, whatever the file position."""
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)

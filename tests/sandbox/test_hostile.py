@@ -1,39 +1,34 @@
-"""Every hostile or awkward case ends as wanted, and the call after it runs clean."""
+"""Every hostile or awkward case ends as wanted, and the call after it runs clean: as this user, and as others."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sandbox.client import Sandbox
 from sandbox.expectation import fault_of_result
 from sandbox.records import Limits, ToolCall
+from tests.sandbox.run_cases import call_of, read_cases
 
-CASES = [json.loads(line) for line in (Path(__file__).parent / "hostile.jsonl").read_text().splitlines()]
-
-
-def _call(case: dict[str, object]) -> ToolCall:
-    seconds = case.get("timeout")
-    limits = (
-        Limits(cpu_s=10, wall_s=120)
-        if seconds is None
-        else Limits(cpu_s=float(str(seconds)), wall_s=float(str(seconds)))
-    )
-    if case["id"] not in ("long sleep", "thread that never ends"):
-        limits = Limits(cpu_s=limits.cpu_s, wall_s=120)
-    return ToolCall(
-        id=str(case["id"]), code=str(case["code"]), stdin=str(case.get("stdin", "")), limits=limits
-    )
+CASES = read_cases()
+NOBODY = 65534
+SYSTEM_PYTHON = "/usr/bin/python3"
+PACKAGES = ("numpy", "numpy.libs", "sympy", "mpmath")
 
 
 @pytest.mark.hostile
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
-def test_a_case_ends_as_wanted(sandbox: Sandbox, case: dict[str, object]) -> None:
-    result = sandbox.run(_call(case))
-    assert fault_of_result(result, case["want"]) == "", result  # type: ignore[arg-type]
+def test_a_case_ends_as_wanted(sandbox: Sandbox, case: dict[str, Any]) -> None:
+    result = sandbox.run(call_of(case))
+    assert fault_of_result(result, case["want"]) == "", result
     after = sandbox.run(
         ToolCall(id="after", code="import os\nos.listdir()", limits=Limits(cpu_s=10, wall_s=120))
     )
@@ -45,9 +40,90 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     shared_before = set(os.listdir("/dev/shm"))
     with Sandbox(workers=2, preload=(), tmp_dir=str(tmp_path)) as own:
         pids = [own.started["supervisor"], *own.started["zygotes"]]
-        own.run_many(_call(case) for case in CASES if "import numpy" not in str(case["code"]))
+        own.run_many(call_of(case) for case in CASES if "import numpy" not in case["code"])
         status = own.status()
         assert status["running"] == status["queued"] == 0
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert os.listdir(tmp_path) == []
     assert set(os.listdir("/dev/shm")) == shared_before
+
+
+@pytest.fixture(scope="module")
+def open_python(request: pytest.FixtureRequest, project_root: Path) -> Path:
+    """An interpreter in a world-readable folder: a venv of the system's Python with links to our packages."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become other users")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    asked = [SYSTEM_PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    if not Path(SYSTEM_PYTHON).exists() or subprocess.check_output(asked, text=True).strip() != version:
+        pytest.skip(f"needs {SYSTEM_PYTHON} of version {version}, whose files every user may read")
+    folder = Path(tempfile.mkdtemp(prefix="open-python-"))
+    folder.chmod(0o755)
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    site = folder / "venv" / "lib" / f"python{version}" / "site-packages"
+    ours = Path(sys.prefix) / "lib" / f"python{version}" / "site-packages"
+    for name in PACKAGES:
+        shutil.copytree(ours / name, site / name, copy_function=_link_or_copy)
+    for name in ("sandbox", "config", "tests"):
+        if name != "tests":
+            shutil.copytree(project_root / name, folder / "project" / name)
+    shutil.copytree(project_root / "tests" / "sandbox", folder / "project" / "tests" / "sandbox")
+    return folder
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _run_all(folder: Path, user: int, **settings: Any) -> dict[str, Any]:
+    scratch = folder / f"tmp-{user}"
+    scratch.mkdir(exist_ok=True)
+    os.chown(scratch, user, user)
+    done = subprocess.run(
+        [str(folder / "venv" / "bin" / "python"), "-m", "tests.sandbox.run_cases"]
+        + [json.dumps({"tmp_dir": str(scratch), **settings})],
+        cwd=folder / "project",
+        user=user,
+        group=user,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(scratch) == []
+    return json.loads(done.stdout)
+
+
+@pytest.mark.hostile
+@pytest.mark.slow
+def test_all_cases_end_as_wanted_for_root_with_a_user_id_per_call(open_python: Path) -> None:
+    said = _run_all(open_python, 0)
+    assert said["faults"] == {}
+    assert said["dirty"] == []
+    assert "slot_uid" in said["layers"]
+
+
+@pytest.mark.hostile
+@pytest.mark.slow
+def test_all_cases_end_as_wanted_for_an_ordinary_user(open_python: Path) -> None:
+    said = _run_all(open_python, NOBODY)
+    assert said["faults"] == {}
+    assert said["dirty"] == []
+    assert "signal_scope" in said["layers"] or "signal_filter" in said["layers"]
+    assert "slot_uid" not in said["layers"]
+
+
+@pytest.mark.hostile
+@pytest.mark.slow
+def test_all_cases_end_as_wanted_without_signal_scope(open_python: Path) -> None:
+    said = _run_all(open_python, NOBODY, disabled_layers=["signal_scope"])
+    assert "signal_filter" in said["layers"]
+    assert said["dirty"] == []
+    # Without a scope the filter refuses every signal, so the code cannot end itself by one either.
+    assert set(said["faults"]) <= {"abort", "kill itself", "kill the group"}

@@ -1,0 +1,231 @@
+"""The persistent interpreters of one supervisor: start, one cell at a time, evict, and say aloud what is lost."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sandbox import outcome, scratch
+from sandbox.child import CELL_HEADER
+from sandbox.records import Status
+from sandbox.runs import READ_BYTES, Connection, Pending, Run, Session
+from sandbox.wire import refusal
+from sandbox.zygote import Op
+
+if TYPE_CHECKING:
+    from sandbox.supervisor import Supervisor
+
+
+class SessionPool:
+    """Sessions by name, by seat and by socket. `desk` is the supervisor that queues and answers calls."""
+
+    def __init__(self, desk: Supervisor) -> None:
+        self.desk = desk
+        settings = desk.settings
+        self.by_link: dict[int, Session] = {}
+        self._by_name: dict[tuple[int, str], Session] = {}
+        self._by_seat: dict[int, Session] = {}
+        self._free_seats = list(
+            reversed(range(settings.num_slots, settings.num_slots + settings.max_sessions))
+        )
+        self._seatless: deque[Pending] = deque()
+
+    @property
+    def num_live(self) -> int:
+        return len(self._by_seat)
+
+    # Cells
+
+    def start_cell(self, pending: Pending, now: float) -> None:
+        """Run a cell, or put it behind the one that runs."""
+        assert pending.session is not None
+        key = (pending.connection.serial, pending.session)
+        session = self._by_name.get(key)
+        if session is not None and (session.why_lost or not session.is_live):
+            text = f"session is gone: {session.why_lost}"
+            self.desk.answer(pending, refusal(Status.SESSION_LOST, text))
+            return
+        session = session or self._new_session(key, pending)
+        if session is None:
+            return
+        if session.run is not None:
+            session.waiting.append(pending)
+            return
+        run = session.begin(pending, now)
+        self.desk.runs[session.seat] = run
+        if session.send(CELL_HEADER.pack(len(pending.payload)) + pending.payload):
+            self.desk.poller.modify(session.link.fileno(), select.EPOLLIN | select.EPOLLOUT)
+        self.desk.watch.start(run, now)
+
+    def _new_session(self, key: tuple[int, str], pending: Pending) -> Session | None:
+        desk = self.desk
+        if not self._free_seats:
+            if len(self._seatless) >= len(self._by_seat) or not self._evict(
+                "room for another session was needed"
+            ):
+                text = (
+                    f"all {desk.settings.max_sessions} sessions are busy; retry later or raise max_sessions"
+                )
+                desk.answer(pending, refusal(Status.REJECTED, text))
+            else:
+                self._seatless.append(pending)
+            return None
+        server = desk.server_for(desk.tiers.last)
+        if server is None:
+            desk.answer(pending, refusal(Status.LOST, "no fork server is alive"))
+            return None
+        seat = self._free_seats.pop()
+        scratch.make_seat(desk.plan.tmp_root, seat, desk.uid_of(seat))
+        session = Session(key, seat, server)
+        self._by_name[key] = self._by_seat[seat] = session
+        self.by_link[session.link.fileno()] = session
+        desk.poller.register(session.link.fileno(), select.EPOLLIN)
+        server.seats.add(seat)
+        server.ask(Op.SESSION, seat, descriptors=session.child_descriptors())
+        return session
+
+    def on_started(self, seat: int, pid: int) -> None:
+        """The fork server has started the interpreter."""
+        if seat in self._by_seat:
+            self._by_seat[seat].on_started(pid)
+
+    def on_readable(self, session: Session) -> None:
+        """The interpreter says something, or its socket can take more."""
+        try:
+            if session.flush():
+                self.desk.poller.modify(session.link.fileno(), select.EPOLLIN)
+            data = session.link.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:  # the exit itself is reported by the fork server
+            self._forget_link(session)
+            return
+        session.inbox += data
+        if session.run is None or session.is_over_full():
+            session.server.ask(Op.KILL, session.seat)  # it speaks out of turn
+            return
+        text = session.take_outcome()
+        if text is not None:
+            self._conclude(session, session.run, text)
+
+    def _conclude(self, session: Session, run: Run, text: bytes) -> None:
+        desk = self.desk
+        run.is_over = True
+        desk.runs.pop(session.seat, None)
+        used_s = session.cpu_s_now()
+        ending = run.ending(0, max(0.0, used_s - run.base_cpu_s), 0)
+        result = desk.judge(outcome.parse_outcome(text), session.out, session.err, ending, run)
+        session.finish(used_s)
+        if run.verdict is not None:
+            result = refusal(run.verdict, "cancelled")
+        desk.answer(run.pending, result)
+        if result.status in (Status.OUTPUT_LIMIT, Status.CRASH):
+            session.why_lost = f"its last cell ended as {result.status}"
+            session.server.ask(Op.KILL, session.seat)
+        elif session.waiting:
+            desk.queue.appendleft(session.waiting.popleft())
+
+    # Ends
+
+    def on_exit(
+        self, seat: int, run: Run | None, pid: int, status: int, cpu_s: float, rss_bytes: int
+    ) -> None:
+        """The interpreter of a seat has ended and is reaped."""
+        session = self._by_seat.get(seat)
+        if session is not None and run is not None:
+            session.drain()
+            text = session.take_outcome()
+            if text is not None and run.verdict is None and not run.limit_hit:
+                self._conclude(session, run, text)
+            else:
+                self._conclude_dead(session, run, pid, status, cpu_s, rss_bytes)
+        self._retire(seat, "its interpreter ended")
+
+    def _conclude_dead(
+        self, session: Session, run: Run, pid: int, status: int, cpu_s: float, rss_bytes: int
+    ) -> None:
+        run.is_over = True
+        if run.verdict is not None or pid <= 0:
+            why = "cancelled" if run.verdict else "no process could be started"
+            self.desk.answer(run.pending, refusal(run.verdict or Status.LOST, why))
+            return
+        code = os.waitstatus_to_exitcode(status)
+        ending = run.ending(code or 1, max(0.0, cpu_s - run.base_cpu_s), rss_bytes)
+        self.desk.answer(run.pending, self.desk.judge(None, session.out, session.err, ending, run))
+
+    def on_server_death(self, seat: int, run: Run | None) -> None:
+        """The fork server of a seat died, and the interpreter with it."""
+        why = "its fork server died"
+        if run is not None:
+            run.is_over = True
+            self.desk.answer(run.pending, refusal(run.verdict or Status.LOST, why))
+        self._retire(seat, why)
+
+    def _retire(self, seat: int, why: str) -> None:
+        """Mark a session as gone; the next call that names it is told so. Its seat is free again."""
+        session = self._by_seat.pop(seat, None)
+        if session is not None:
+            self._forget_link(session)
+            session.retire(why)
+            for pending in session.waiting:
+                text = f"session is gone: {session.why_lost}"
+                self.desk.answer(pending, refusal(Status.SESSION_LOST, text))
+            session.waiting.clear()
+            if session.is_closed:
+                self._by_name.pop(session.key, None)
+        self.desk.clean(seat)
+        self._free_seats.append(seat)
+        if self._seatless:
+            self.desk.queue.appendleft(self._seatless.popleft())
+
+    def _forget_link(self, session: Session) -> None:
+        descriptor = session.link.fileno()
+        if self.by_link.pop(descriptor, None) is not None:
+            self.desk.poller.unregister(descriptor)
+
+    def close(self, connection: Connection, name: str) -> None:
+        """The client is done with a session; its name is free once the interpreter is gone."""
+        session = self._by_name.pop((connection.serial, name), None)
+        if session is not None and session.is_live:
+            session.is_closed = True
+            session.why_lost = session.why_lost or "it was closed"
+            session.server.ask(Op.KILL, session.seat)
+
+    def drop_client(self, connection: Connection) -> None:
+        """End the sessions of a client that has gone."""
+        for serial, name in list(self._by_name):
+            if serial == connection.serial:
+                self.close(connection, name)
+        self._seatless = deque(pending for pending in self._seatless if pending.connection is not connection)
+
+    # Eviction
+
+    def _idle(self) -> list[Session]:
+        return [session for session in self._by_seat.values() if session.run is None and not session.why_lost]
+
+    def _evict(self, why: str) -> bool:
+        """Kill the session that has been idle longest; False when none is idle."""
+        idle = self._idle()
+        if idle:
+            self._kill(min(idle, key=lambda session: session.last_used_t), why)
+        return bool(idle)
+
+    def _kill(self, session: Session, why: str) -> None:
+        session.why_lost = why
+        session.server.ask(Op.KILL, session.seat)
+
+    def evict_for_memory(self) -> bool:
+        """Memory is low: give up one idle session; False when there is none."""
+        return self._evict("memory ran low")
+
+    def evict_idle(self) -> None:
+        """Give up what was not used for long."""
+        oldest = time.monotonic() - self.desk.settings.session_idle_s
+        for session in self._idle():
+            if session.last_used_t < oldest:
+                self._kill(session, "it was idle for too long")

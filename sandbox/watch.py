@@ -1,0 +1,72 @@
+"""Enforces the time limits of running calls: announce, then kill; and lowers the priority of long ones."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+
+from sandbox.runs import Run
+from sandbox.settings import Settings
+from sandbox.zygote import Op
+
+GRACE_S = 0.2
+"""Between the exception that announces a limit and the kill."""
+DECAY_AFTER_S = 0.1
+LOOK_EVERY_S = 0.25
+
+
+class Watch:
+    """One timer per running call. CPU time is read by the fork server: it alone knows a pid is still its child."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._decayed_niceness = settings.decayed_niceness
+        self._decays = settings.decayed_niceness > settings.niceness
+        self._timers: list[tuple[float, int, Run]] = []
+        self._order = itertools.count()
+
+    def start(self, run: Run, now: float) -> None:
+        """Begin to watch a call."""
+        self._schedule(run, now + min(DECAY_AFTER_S, run.pending.limits.wall_s))
+
+    def next_t(self) -> float | None:
+        """When to call `act` at the latest."""
+        return self._timers[0][0] if self._timers else None
+
+    def act(self, now: float) -> None:
+        """Do what is due."""
+        while self._timers and self._timers[0][0] <= now:
+            run = heapq.heappop(self._timers)[2]
+            if not run.is_over:
+                self._act_on(run, now)
+
+    def on_used(self, run: Run, used_s: float) -> None:
+        """A fork server measured a child: look again when it can have reached its limit at the earliest."""
+        left_s = run.base_cpu_s + run.pending.limits.cpu_s + GRACE_S - used_s
+        if left_s <= 0.0:
+            run.limit_hit = run.limit_hit or f"CPU time limit of {run.pending.limits.cpu_s:g} s reached"
+        elif left_s < LOOK_EVERY_S:
+            self._schedule(run, time.monotonic() + max(left_s, 0.005))
+
+    def _schedule(self, run: Run, at: float) -> None:
+        heapq.heappush(self._timers, (at, next(self._order), run))
+
+    def _act_on(self, run: Run, now: float) -> None:
+        limits = run.pending.limits
+        ran_s = now - run.start_t
+        if run.verdict is not None or (run.is_announced and ran_s >= limits.wall_s + GRACE_S):
+            run.server.ask(Op.KILL, run.seat)
+            self._schedule(run, now + 1.0)
+            return
+        if ran_s >= limits.wall_s and not run.is_announced:
+            run.is_announced = True
+            run.limit_hit = f"wall time limit of {limits.wall_s:g} s reached"
+            run.server.ask(Op.ANNOUNCE, run.seat)
+            self._schedule(run, now + GRACE_S)
+            return
+        if ran_s >= DECAY_AFTER_S and not run.is_decayed and self._decays:
+            run.is_decayed = True
+            run.server.ask(Op.RENICE, run.seat, cpu_s=self._decayed_niceness)
+        run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + limits.cpu_s + GRACE_S)
+        due = min(run.start_t + limits.wall_s, now + LOOK_EVERY_S) if not run.is_announced else now + GRACE_S
+        self._schedule(run, max(due, now + 0.005))

@@ -12,10 +12,9 @@ from scipy import stats
 
 from analysis import claims as c
 from analysis import entropy
-from analysis.benches import scheduler_rows
-from analysis.lexicon import label_tokens
+from analysis.benches import makespan_ratios
 from analysis.runs import RINGS, Run, Score, find_score, read_json
-from analysis.samples import TRAJECTORY, read_tokens
+from analysis.samples import read_tokens
 from analysis.statistics import PairedDifference, paired_difference, t_interval
 
 ENTROPY_CHECKPOINT = "rl3"
@@ -49,7 +48,7 @@ def measure_run(run: Run, settings: entropy.Settings) -> c.Measure:
             case c.LexicalLift() as e:
                 return None if tokens is None else lexical_lift(tokens, e, level)
             case c.SchedulerRatio() as e:
-                return scheduler_ratio(bench, e)
+                return scheduler_ratio(bench, e, confidence)
             case c.PublishedDifference() as e:
                 return published_difference(e, confidence)
             case c.PublishedEqual() as e:
@@ -194,7 +193,7 @@ def arm_difference(arms: pd.DataFrame, endpoint: c.ArmDifference, confidence: fl
     p = None
     if known:
         constant = float(np.ptp(differences)) == 0.0
-        p = 1.0 if constant else float(stats.ttest_1samp(differences, 0.0).pvalue)
+        p = 1.0 if constant else float(stats.ttest_1samp(differences, 0.0)[1])
     return c.Effect(
         value=interval.value,
         low=interval.low if known and p != 1.0 else None,
@@ -238,9 +237,7 @@ def lexical_lift(
 ) -> c.Effect | None:
     """High share among listed words minus that of the whole zone, per question that has such words."""
     high = entropy.mark_high(tokens, settings.top_entropy_frac)
-    label = pd.Series(False, index=tokens.index)
-    for _, turn in tokens.groupby([*TRAJECTORY, "turn"], sort=False):
-        label.loc[turn.index] = label_tokens(turn["text"].tolist(), reflection=endpoint.list == "reflection")
+    label = entropy.lexical(tokens, reflection=endpoint.list == "reflection")
     inside = entropy.zones(tokens, settings.reflection_window) == endpoint.list
     whole = high[inside].groupby(tokens["problem"]).mean()
     listed = high[inside & label].groupby(tokens["problem"]).mean()
@@ -257,25 +254,22 @@ def lexical_lift(
     return _paired_effect(difference, "share of tokens marked high; 1 seed")
 
 
-def scheduler_ratio(bench: Mapping[str, Any], endpoint: c.SchedulerRatio) -> c.Effect | None:
-    """Makespan of a over b minus 1, of the workload where the ratio is smallest."""
-    table = scheduler_rows(bench)
-    if table.empty:
+def scheduler_ratio(
+    bench: Mapping[str, Any], endpoint: c.SchedulerRatio, confidence: float
+) -> c.Effect | None:
+    """Makespan of a over b minus 1, of the workload where the ratio is smallest; unit: workload seed."""
+    intervals = [t_interval(r, confidence) for r in makespan_ratios(bench, endpoint.a, endpoint.b).values()]
+    if not intervals:
         return None
-    found: list[tuple[float, float | None, float | None]] = []
-    for _, rows in table.groupby("workload"):
-        by = {row["policy"]: row for row in rows.to_dict("records")}
-        if endpoint.a in by and endpoint.b in by:
-            a, b = by[endpoint.a], by[endpoint.b]
-            low, high = a["low"] / b["high"] - 1, a["high"] / b["low"] - 1
-            known = bool(np.isfinite(low) and np.isfinite(high))
-            found.append(
-                (a["makespan_s"] / b["makespan_s"] - 1, low if known else None, high if known else None)
-            )
-    if not found:
-        return None
-    value, low, high = min(found)
-    return c.Effect(value=value, low=low, high=high, note=f"simulated; worst of {len(found)} workloads")
+    worst = min(intervals, key=lambda interval: interval.value)
+    known = bool(np.isfinite(worst.low))
+    return c.Effect(
+        value=worst.value - 1,
+        low=worst.low - 1 if known else None,
+        high=worst.high - 1 if known else None,
+        num_seeds=worst.num,
+        note=f"simulated; worst of {len(intervals)} workloads",
+    )
 
 
 def published_difference(endpoint: c.PublishedDifference, confidence: float) -> c.Effect:

@@ -251,7 +251,7 @@ def label_agreement(tokens: pd.DataFrame, high: pd.Series, window: int) -> pd.Da
     zone = zones(tokens, window)
     rows = []
     for name in ("forking", "reflection"):
-        label = _lexical(tokens, reflection=name == "reflection")
+        label = lexical(tokens, reflection=name == "reflection")
         inside = zone == name
         if not inside.any():
             continue
@@ -272,10 +272,11 @@ def label_agreement(tokens: pd.DataFrame, high: pd.Series, window: int) -> pd.Da
     return pd.DataFrame(rows)
 
 
-def _lexical(tokens: pd.DataFrame, *, reflection: bool) -> pd.Series:
+def lexical(tokens: pd.DataFrame, *, reflection: bool) -> pd.Series:
+    """Which tokens touch a listed word, turn by turn."""
     labels = pd.Series(False, index=tokens.index)
     for _, turn in tokens.groupby([*TRAJECTORY, "turn"], sort=False):
-        labels.loc[turn.index] = label_tokens(turn["text"].tolist(), reflection=reflection)
+        labels.loc[turn.index] = np.array(label_tokens(turn["text"].tolist(), reflection=reflection))
     return labels
 
 

@@ -97,24 +97,15 @@ def _trace(
     high = mark_high(rows, settings.top_entropy_frac)
     zone = zones(rows, settings.reflection_window)
     # Share of the trajectory's tokens with higher entropy: the slider compares with it.
-    share = rows["entropy"].rank(ascending=False, method="first") / len(rows)
+    rank = rows["entropy"].rank(ascending=False, method="first") / len(rows)
+    share = {i: float(value) for i, value in rank.items()}
     turns: list[dict[str, Any]] = []
     shown = rows.head(MAX_TOKENS)
     for number, part in shown.groupby("turn", sort=True):
         before = (*key, int(str(number)) - 1)
         status = part["after_tool"].iloc[0]
         response = responses.get(before, f"[{status}]") if status else None
-        cells = [
-            {
-                "text": row.text if row.text else f"<{row.token_id}>",
-                "zone": zone[i],
-                "high": bool(high[i]),
-                "share": round(float(share[i]), 4),
-                "alpha": round(min(1.0, 0.25 + 0.35 * float(row.entropy)), 2),
-                "title": f"H {row.entropy:.2f} nats, p {math.exp(row.logprob):.2f}, rank {row.rank}, {zone[i]}",
-            }
-            for i, row in zip(part.index, part.itertuples(), strict=True)
-        ]
+        cells = [_cell(row, zone[i], bool(high[i]), share[i]) for i, row in part.to_dict("index").items()]
         turns.append({"response": response, "cells": cells})
     return {
         "title": title,
@@ -123,4 +114,16 @@ def _trace(
         "num_tokens": len(rows),
         "num_cut": len(rows) - len(shown),
         "turns": turns,
+    }
+
+
+def _cell(row: Mapping[Any, Any], zone: str, high: bool, share: float) -> dict[str, Any]:
+    numbers = f"H {row['entropy']:.2f} nats, p {math.exp(row['logprob']):.2f}, rank {row['rank']}, {zone}"
+    return {
+        "text": row["text"] or f"<{row['token_id']}>",
+        "zone": zone,
+        "high": high,
+        "share": round(float(share), 4),
+        "alpha": round(min(1.0, 0.25 + 0.35 * row["entropy"]), 2),
+        "title": numbers,
     }

@@ -45,7 +45,7 @@ def draw(table: pd.DataFrame) -> Figure:
                 linewidth=0,
             )
         axes.set_ylim(0, top)
-        axes.set_title(style.CHECKPOINT_LABELS.get(checkpoint, checkpoint))
+        axes.set_title(style.CHECKPOINT_LABELS.get(str(checkpoint), str(checkpoint)))
         axes.set_xlabel("tokens since the turn began")
         if number == 0:
             axes.set_ylabel("mean entropy, nats")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -28,7 +30,7 @@ FULL_WIDTH = 7.2
 
 FORMATS = ("pdf", "png", "svg")
 
-RC = {
+RC: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -152,7 +154,8 @@ def whiskers(
 ) -> None:
     """Points with intervals from columns value, low, high."""
     value, low, high = (table[name].to_numpy(dtype=float) for name in ("value", "low", "high"))
-    error = [value - low, high - value]
+    # Rounding can leave a mean outside its own interval by a last digit.
+    error = [np.clip(value - low, 0, None), np.clip(high - value, 0, None)]
     style = {"fmt": marker, "color": color, "label": label, "markersize": 5, "capsize": 2.5, "linewidth": 1.3}
     if horizontal:
         axes.errorbar(value, at, xerr=error, **style)

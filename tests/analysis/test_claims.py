@@ -153,6 +153,16 @@ def test_published_numbers_alone_settle_little(run: Run, settings: Settings) -> 
     assert found["gain-over-dapo-14b"] == Verdict.SAME_DIRECTION
 
 
+def test_the_scheduler_is_judged_by_workload_seed(run: Run, settings: Settings, tmp_path: Path) -> None:
+    assert _verdicts(run, settings)["scheduler-gain"] == Verdict.SAME_DIRECTION
+    root = FakeRun(questions=2, k=1, tokens=False, only=("sft", "rl3")).write(tmp_path / "quick")
+    path = root / "bench" / "scheduler.json"
+    bench = json.loads(path.read_text())
+    bench["runs"] = [row for row in bench["runs"] if row["seed"] == 1]
+    path.write_text(json.dumps(bench))
+    assert _verdicts(Run.open(root), settings)["scheduler-gain"] == Verdict.INCONCLUSIVE
+
+
 def test_press_numbers_are_never_targets(run: Run, settings: Settings) -> None:
     found = _verdicts(run, settings)
     press = [claim.id for claim in CLAIMS if claim.press_only]

@@ -135,6 +135,73 @@ def benchmarks(
 
 
 @app.command()
+def controls(
+    data: Annotated[Path, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")],
+    benchmark: Annotated[list[str] | None, typer.Option(help="Only these; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random answerer.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """Answer each benchmark with its own golds, and at random: what the graders make of it."""
+    from verifier.benchmarks import ALL, DataUnavailable, WrongData
+    from verifier.benchmarks import benchmark as named
+    from verifier.controls import run_controls
+
+    try:
+        chosen = (
+            [named(name) for name in benchmark] if benchmark else [b for b in ALL if (data / b.file).exists()]
+        )
+        for declared in chosen:
+            for control in run_controls(declared, declared.load(data), seed=seed):
+                if as_json:
+                    typer.echo(json.dumps(control.to_json()))
+                    continue
+                share = f"{control.num_correct}/{control.num_questions}"
+                typer.echo(f"{control.benchmark:14} {control.answerer:7} {share:>10}  {control.golds or ''}")
+                for id, why in control.rejected.items():
+                    typer.echo(f"    {id}: {why}")
+    except (DataUnavailable, WrongData, ValueError) as error:
+        raise fail(str(error)) from None
+
+
+@app.command()
+def contamination(
+    train: Annotated[
+        Path, typer.Option(help="Training set: JSONL with problem, question or prompt, and answer.")
+    ],
+    benchmark: Annotated[list[str], typer.Option(help="Benchmark; may be repeated.")],
+    data: Annotated[Path | None, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One overlap per line.")] = False,
+) -> None:
+    """Find benchmark problems in a training set and show the matching span. Exit status 1 if there are any."""
+    from verifier.benchmarks import DataUnavailable, WrongData
+    from verifier.benchmarks import benchmark as named
+    from verifier.contamination import Entry, overlaps, read_entries
+
+    found = 0
+    try:
+        entries = read_entries(train)
+        for name in benchmark:
+            problems = named(name).load(data)
+            asked = [Entry(id=p.id, text=p.prompt, answer=p.answer) for p in problems]
+            rows = overlaps(entries, asked)
+            found += len(rows)
+            for row in rows:
+                if as_json:
+                    typer.echo(json.dumps({"benchmark": name, **row.to_json()}))
+                elif name != "gpqa_diamond":
+                    typer.echo(
+                        f"{row.benchmark_id}\t{row.train_id}\texact={row.exact}\t{row.span_words}\t{row.span}"
+                    )
+            exact = sum(row.exact for row in rows)
+            typer.echo(
+                f"{name}: {len(rows)} of {len(problems)} problems, {exact} of them word for word", err=as_json
+            )
+    except (DataUnavailable, WrongData, ValueError, OSError) as error:
+        raise fail(str(error)) from None
+    raise typer.Exit(1 if found else 0)
+
+
+@app.command()
 def regrade(
     samples: Annotated[Path, typer.Argument(help="A samples file: JSONL or Parquet of trajectories.")],
     golds: Annotated[

@@ -1,6 +1,7 @@
 """Declarations and loaders of the benchmarks."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_changed_answer_is_refused_by_the_digest(tmp_path: Path, shared_dir: P
         benchmark("aime24").load(tmp_path)
 
 
-def _ring(tmp_path: Path, *rows: dict[str, object]) -> Path:
+def _ring(tmp_path: Path, *rows: Mapping[str, object]) -> Path:
     (tmp_path / "test-numbers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
 

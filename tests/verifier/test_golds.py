@@ -52,7 +52,7 @@ def neighbours(golds: list[str], count: int, seed: int) -> list[tuple[str, str]]
             by_rest[at, rest].add(gold)
             by_rest[-1, rest].add(gold)
     pairs = {
-        tuple(sorted((a, b)))
+        (a, b)
         for (at, rest), members in by_rest.items()
         for a in members
         for b in members

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from verifier.benchmarks import aime24, aime25, gpqa_diamond, gsm8k, hmmt25, ifeval, math500, procedural
+from verifier.benchmarks import (
+    aime24,
+    aime25,
+    bfcl_v3,
+    gpqa_diamond,
+    gsm8k,
+    hmmt25,
+    ifeval,
+    math500,
+    procedural,
+)
 from verifier.benchmarks.declaration import (
     Benchmark,
     DataUnavailable,
@@ -20,6 +30,7 @@ ALL: tuple[Benchmark, ...] = (
     aime25.BENCHMARK,
     math500.BENCHMARK,
     gpqa_diamond.BENCHMARK,
+    bfcl_v3.BENCHMARK,
     ifeval.BENCHMARK,
     hmmt25.BENCHMARK,
     gsm8k.BENCHMARK,

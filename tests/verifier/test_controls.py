@@ -1,0 +1,18 @@
+"""Controls: a benchmark answered with its own golds scores 100%; at random it scores at chance."""
+
+from pathlib import Path
+
+import pytest
+
+from verifier.benchmarks import benchmark
+from verifier.controls import run_controls
+
+
+@pytest.mark.parametrize("name", ["aime24", "aime25", "math500", "gpqa_diamond"])
+def test_the_oracle_is_always_right_and_random_is_at_chance(name: str, shared_dir: Path) -> None:
+    declared = benchmark(name)
+    oracle, chance = run_controls(declared, declared.load(shared_dir / "data"))
+    assert oracle.num_correct == oracle.num_questions == declared.num_questions
+    expected = 0.25 if name == "gpqa_diamond" else 0.02
+    slack = 3 * (expected * (1 - expected) / chance.num_questions) ** 0.5
+    assert chance.num_correct / chance.num_questions <= expected + slack

@@ -1,0 +1,194 @@
+"""BFCL: reading calls without evaluating them, the published check, conversations in the sandbox."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer.types import Problem
+from verifier.benchmarks import benchmark
+from verifier.benchmarks.bfcl_v3 import path_check
+from verifier.controls import run_controls
+from verifier.function_calls import (
+    CATEGORIES,
+    NoCalls,
+    check,
+    decode,
+    overall,
+    overall_v4,
+)
+from verifier.function_episodes import PRELOAD, Episode, allowed_names, grade_episode, play, safe_calls
+
+pytest.importorskip("bfcl_eval", reason="BFCL's checker is an extra: see docs/verifier.md")
+
+AREA = {
+    "name": "shape.area",
+    "description": "Area of a rectangle.",
+    "parameters": {
+        "type": "dict",
+        "properties": {
+            "width": {"type": "integer", "description": "Width."},
+            "height": {"type": "integer", "description": "Height."},
+            "unit": {"type": "string", "description": "Unit."},
+        },
+        "required": ["width", "height"],
+    },
+}
+GOLD = [{"shape.area": {"width": [3], "height": [4], "unit": ["", "cm"]}}]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "[shape.area(width=3, height=4)]",
+        "shape.area(width=3, height=4, unit='cm')",
+        '<tool_call>{"name": "shape.area", "arguments": {"width": 3, "height": 4}}</tool_call>',
+        '<think>[shape.area(width=9)]</think>[{"name": "shape.area", "arguments": {"height": 4, "width": 3}}]',
+        "```python\n[shape.area(width=3, height=4)]\n```",
+    ],
+)
+def test_right_calls_are_right_in_both_modes(response: str) -> None:
+    assert check("simple", [AREA], GOLD, response)[0]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "[shape.area(width=4, height=3)]",
+        "[shape.area(width=3)]",
+        "[shape.area(width='3', height=4)]",
+        "[shape.area(width=3, height=4), shape.area(width=3, height=4)]",
+        "[area(width=3, height=4)]",
+        "The area is 12.",
+        "",
+    ],
+)
+def test_wrong_calls_are_wrong(response: str) -> None:
+    assert not check("simple", [AREA], GOLD, response)[0]
+
+
+def test_irrelevance_wants_silence_and_relevance_wants_a_call() -> None:
+    silent, calling = "None of these helps.", "[shape.area(width=1, height=1)]"
+    assert [check("irrelevance", [AREA], [], text)[0] for text in (silent, calling)] == [True, False]
+    assert [check("live_relevance", [AREA], [], text)[0] for text in (silent, calling)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "[f(a=__import__('os').system('true'))]",
+        "[f(a=(lambda: 1)())]",
+        "[f(a=[x for x in (1,)])]",
+        "[f(a=2**99999999)]",
+        "[" + "f(a=" * 5000 + ")" * 5000 + "]",
+        "f(*[1])",
+        "import os",
+    ],
+)
+def test_nothing_in_a_response_is_evaluated(hostile: str) -> None:
+    try:
+        calls = decode(hostile)
+    except NoCalls:
+        return
+    assert all(isinstance(value, str) for call in calls for args in call.values() for value in args.values())
+
+
+def test_calls_of_a_conversation_are_reduced_to_known_names_and_literals() -> None:
+    names = frozenset({"cd", "ls"})
+    assert safe_calls("[cd(folder='a'), ls()]", names) == ["cd(folder='a')", "ls()"]
+    assert safe_calls("[exec('1')]", names) == ["_not_a_call_()"]
+    assert safe_calls("[cd(folder=eval('1'))]", names) == ["_not_a_call_()"]
+    assert safe_calls("[cd.__class__(folder='a')]", names) == ["_not_a_call_()"]
+    assert safe_calls("nothing to do", names) == []
+    assert safe_calls('<tool_call>{"name": "cd", "arguments": {"x y": 1}}</tool_call>', names) == [
+        "_not_a_call_()"
+    ]
+
+
+def test_a_missing_category_counts_as_zero_and_live_is_weighted_by_counts() -> None:
+    everything = dict.fromkeys(CATEGORIES, 1.0)
+    counts = dict.fromkeys(CATEGORIES, 10)
+    assert overall(everything, counts)["overall"] == pytest.approx(1.0)
+    assert overall({**everything, "java": 0.0}, counts)["non_live"] == pytest.approx((2 / 3 + 4) / 5)
+    heavy = {**counts, "live_simple": 950}
+    assert overall({**everything, "live_simple": 0.0}, heavy)["live"] == pytest.approx(50 / 1000)
+    assert overall({}, counts)["overall"] == 0.0
+    assert overall_v4(everything, counts)["overall"] == pytest.approx(0.6)
+
+
+@pytest.fixture(scope="module")
+def problems(request: pytest.FixtureRequest) -> list[Problem]:
+    shared: Path = request.getfixturevalue("shared_dir")
+    return benchmark("bfcl_v3").load(shared / "data")
+
+
+def test_all_17_categories_load(problems: list[Problem]) -> None:
+    assert len(problems) == 4441
+    assert {problem.family for problem in problems} == set(CATEGORIES)
+    assert len(path_check(problems)) == 30
+
+
+def test_golds_as_answers_are_accepted_except_for_the_listed_defects(problems: list[Problem]) -> None:
+    """Java golds of type long, Array, ArrayList and HashMap want Java source text; our plain rendering is no such."""
+    oracle = run_controls(benchmark("bfcl_v3"), problems)[0]
+    known = {id for issue in benchmark("bfcl_v3").known_issues for id in issue.problems}
+    java = {id for id, why in oracle.rejected.items() if id.startswith("java_")}
+    assert set(oracle.rejected) - java <= known
+    assert len(java) == 23
+    typed = ("type long", "type Array", "type ArrayList", "type HashMap")
+    assert all(any(name in oracle.rejected[id] for name in typed) for id in java)
+    assert oracle.num_questions == 3641
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Any:
+    from sandbox.client import Sandbox
+
+    with Sandbox(workers=1, preload=PRELOAD) as started:
+        yield started
+
+
+def _conversations(problems: list[Problem], count: int) -> list[Problem]:
+    found = [problem for problem in problems if problem.family.startswith("multi_turn")]
+    return found[:: len(found) // count]
+
+
+@pytest.mark.slow
+def test_gold_conversations_pass_in_the_sandbox_and_silence_fails(
+    problems: list[Problem], sandbox: Any
+) -> None:
+    for problem in _conversations(problems, 12):
+        gold = json.loads(problem.answer)
+        names = allowed_names(json.loads(problem.params)["function"])
+        spoken = [[safe_calls(f"[{', '.join(turn)}]", names)] if turn else [] for turn in gold]
+        assert grade_episode(problem, Episode(turns=spoken), sandbox).verdict == "correct", problem.id
+        assert grade_episode(problem, Episode(turns=[[] for _ in gold]), sandbox).verdict == "wrong"
+
+
+@pytest.mark.slow
+def test_a_conversation_is_played_turn_by_turn_with_the_results_shown(
+    problems: list[Problem], sandbox: Any
+) -> None:
+    problem = next(problem for problem in problems if problem.family == "multi_turn_base")
+    gold = [f"[{', '.join(turn)}]" for turn in json.loads(problem.answer)]
+    seen: list[str] = []
+
+    def generate(messages: list[dict[str, str]], functions: Any) -> str:
+        last = messages[-1]
+        seen.append(last["role"])
+        if last["role"] == "tool":
+            return "Done."
+        return gold[sum(message["role"] == "user" for message in messages) - 1]
+
+    episode = play(problem, generate, sandbox)
+    assert grade_episode(problem, episode, sandbox).verdict == "correct"
+    assert seen == ["user", "tool"] * len(gold)
+
+
+@pytest.mark.slow
+def test_a_conversation_that_never_stops_calling_is_broken_off(problems: list[Problem], sandbox: Any) -> None:
+    problem = next(problem for problem in problems if problem.family == "multi_turn_base")
+    episode = play(problem, lambda messages, functions: "[pwd()]", sandbox)
+    assert episode.broken_off
+    assert grade_episode(problem, episode, sandbox).verdict == "wrong"

@@ -197,11 +197,13 @@ def _probe_tmpfs(folder: str) -> str:
     return _succeeds(mount)
 
 
-def _probe_signal(abi: int, has_uid: bool) -> tuple[str, str]:
+def _probe_signal(abi: int, has_uid: bool, disabled: Collection[str]) -> tuple[str, str]:
     """Why there is no signal scope, and why the stand-in filter is not needed."""
     scope = "" if abi >= 6 else f"needs Landlock ABI 6, the kernel has {abi}"
-    filtering = "signal_scope or slot_uid does it" if has_uid or not scope else ""
-    return scope, filtering
+    if Layer.SIGNAL_SCOPE in disabled:
+        scope = "switched off"
+    needed = not has_uid and bool(scope)
+    return scope, "" if needed else "signal_scope or slot_uid does it"
 
 
 def probe(folder: str, *, first_uid: int, disabled: Collection[str] = ()) -> IsolationReport:
@@ -219,7 +221,8 @@ def probe(folder: str, *, first_uid: int, disabled: Collection[str] = ()) -> Iso
     why[Layer.RLIMITS] = ""
     why[Layer.NO_NEW_PRIVS] = _succeeds(lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
     usable_abi = 0 if why[Layer.LANDLOCK] else abi
-    why[Layer.SIGNAL_SCOPE], why[Layer.SIGNAL_FILTER] = _probe_signal(usable_abi, has_uid)
+    why[Layer.SIGNAL_SCOPE], why[Layer.SIGNAL_FILTER] = _probe_signal(usable_abi, has_uid, disabled)
+    why[Layer.SIGNAL_FILTER] = why[Layer.SIGNAL_FILTER] or why[Layer.SECCOMP]
     why[Layer.PARENT_DEATH] = ""
     why[Layer.BOUNDED_TMP] = _probe_tmpfs(folder)
     why[Layer.FIXED_ADDRESSES] = _succeeds(kernel.disable_address_randomisation)

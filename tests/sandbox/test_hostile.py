@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def open_python(request: pytest.FixtureRequest, project_root: Path) -> Path:
+def open_python(project_root: Path) -> Iterator[Path]:
     """An interpreter in a world-readable folder: a venv of the system's Python with links to our packages."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become other users")
@@ -59,7 +60,6 @@ def open_python(request: pytest.FixtureRequest, project_root: Path) -> Path:
         pytest.skip(f"needs {SYSTEM_PYTHON} of version {version}, whose files every user may read")
     folder = Path(tempfile.mkdtemp(prefix="open-python-"))
     folder.chmod(0o755)
-    request.addfinalizer(lambda: shutil.rmtree(folder))
     subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     site = folder / "venv" / "lib" / f"python{version}" / "site-packages"
     ours = Path(sys.prefix) / "lib" / f"python{version}" / "site-packages"
@@ -69,7 +69,8 @@ def open_python(request: pytest.FixtureRequest, project_root: Path) -> Path:
         if name != "tests":
             shutil.copytree(project_root / name, folder / "project" / name)
     shutil.copytree(project_root / "tests" / "sandbox", folder / "project" / "tests" / "sandbox")
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def _link_or_copy(source: str, target: str) -> None:
@@ -83,9 +84,9 @@ def _run_all(folder: Path, user: int, **settings: Any) -> dict[str, Any]:
     scratch = folder / f"tmp-{user}"
     scratch.mkdir(exist_ok=True)
     os.chown(scratch, user, user)
+    orders = json.dumps({"tmp_dir": str(scratch), **settings})
     done = subprocess.run(
-        [str(folder / "venv" / "bin" / "python"), "-m", "tests.sandbox.run_cases"]
-        + [json.dumps({"tmp_dir": str(scratch), **settings})],
+        [str(folder / "venv" / "bin" / "python"), "-m", "tests.sandbox.run_cases", orders],
         cwd=folder / "project",
         user=user,
         group=user,

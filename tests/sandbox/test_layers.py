@@ -1,0 +1,108 @@
+"""No layer is decoration: with each one removed, an attack succeeds that fails with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sandbox.client import Sandbox, SandboxError
+from sandbox.records import Limits, Status, ToolCall, ToolResult
+
+pytestmark = pytest.mark.hostile
+
+FORK = "import os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)[1]"
+SIGNAL_PARENT = "import os\nos.kill(os.getppid(), 0)"
+FILL_FOLDER = "for k in range(6):\n    with open(f'f{k}', 'wb') as f: f.write(b'x' * 4_000_000)\n'filled'"
+
+
+def _run(code: str, without: Sequence[str] = (), **settings: object) -> ToolResult:
+    limits = Limits(cpu_s=10, wall_s=120)
+    with Sandbox(
+        workers=1,
+        preload=(),
+        niceness=0,
+        decayed_niceness=0,
+        min_isolation="none",
+        disabled_layers=without,
+        **settings,  # type: ignore[arg-type]
+    ) as sandbox:
+        return sandbox.run(ToolCall(id="attack", code=code, limits=limits))
+
+
+@pytest.fixture(scope="module")
+def used_layers() -> list[str]:
+    with Sandbox(workers=1, preload=()) as sandbox:
+        return [state["layer"] for state in sandbox.started["states"] if state["used"]]
+
+
+def _need(used_layers: list[str], layer: str) -> None:
+    if layer not in used_layers:
+        pytest.skip(f"this machine does not offer {layer}")
+
+
+@pytest.mark.parametrize(
+    ("layers", "code", "value"),
+    [
+        (("seccomp",), FORK, "0"),
+        (("landlock",), "len(open('/etc/passwd').read()) > 0", "True"),
+        (("rlimits",), "len(bytearray(700 * 2**20))", str(700 * 2**20)),
+        (("signal_scope", "signal_filter", "slot_uid"), SIGNAL_PARENT, None),
+        (("no_capabilities", "slot_uid"), "import os\nos.setuid(12345)\nos.getuid()", "12345"),
+    ],
+    ids=lambda item: item[0] if isinstance(item, tuple) else "",
+)
+def test_an_attack_succeeds_only_without_its_layer(
+    used_layers: list[str], layers: tuple[str, ...], code: str, value: str | None
+) -> None:
+    _need(used_layers, layers[0])
+    assert _run(code).status in (Status.ERROR, Status.MEMORY)
+    result = _run(code, without=layers)
+    assert (result.status, result.value) == (Status.OK, value)
+
+
+def test_a_folder_is_bounded_only_with_its_tmpfs(used_layers: list[str]) -> None:
+    _need(used_layers, "bounded_tmp")
+    bounded = _run(FILL_FOLDER, tmp_bytes=8_000_000)
+    assert bounded.error is not None
+    assert "No space left" in bounded.error.message
+    assert _run(FILL_FOLDER, without=("bounded_tmp",), tmp_bytes=8_000_000).value == "'filled'"
+
+
+def test_addresses_repeat_from_start_to_start_only_without_randomisation(used_layers: list[str]) -> None:
+    _need(used_layers, "fixed_addresses")
+    assert len({_run("id(int)").value for _ in range(2)}) == 1
+    assert len({_run("id(int)", without=("fixed_addresses",)).value for _ in range(3)}) > 1
+
+
+def test_without_no_new_privs_an_ordinary_process_cannot_be_locked_at_all(used_layers: list[str]) -> None:
+    _need(used_layers, "no_new_privs")
+    with pytest.raises(SandboxError):
+        Sandbox(workers=1, preload=(), disabled_layers=("no_new_privs",))
+
+
+@pytest.mark.parametrize(
+    ("without", "survives"), [((), False), (("parent_death",), True)], ids=["with", "without"]
+)
+def test_code_outlives_its_parents_only_without_the_death_signal(
+    without: tuple[str, ...], survives: bool
+) -> None:
+    sandbox = Sandbox(workers=1, preload=(), min_isolation="none", disabled_layers=without, niceness=0)
+    sandbox.submit(ToolCall(id="sleeper", code="import time\ntime.sleep(600)", limits=Limits(wall_s=900)))
+    zygote = sandbox.started["zygotes"][0]
+    children = Path(f"/proc/{zygote}/task/{zygote}/children")
+    while not (found := children.read_text().split()):
+        time.sleep(0.05)
+    child = int(found[0])
+    os.kill(sandbox.started["supervisor"], signal.SIGKILL)
+    time.sleep(1.0)
+    lives = Path(f"/proc/{child}").exists() and ") Z" not in Path(f"/proc/{child}/stat").read_text()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    sandbox.close()
+    assert lives == survives

@@ -117,18 +117,21 @@ class LocalEngine:
             checkpoint, max_len=self._max_len, device=self._device, dtype=self._dtype
         )
         self.use(decoder, version)
+        self._checked = None
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], config: PreTrainedConfig, version: int
     ) -> None:
         """Take a copy of a transformers module's tensors; checked once per config, then trusted."""
         options = {"max_len": self._max_len, "device": self._device, "dtype": self._dtype}
-        if self._checked != config.to_dict():
-            decoder = Decoder.from_state_dict(state_dict, config, **options)
-            self._checked = config.to_dict()
+        if self._checked == config.to_dict():
+            cache = self._cache
+            self.use(Decoder(state_dict, config, **options), version)
+            # Same shape: its memory serves on, and no row remembers what is in it.
+            self._cache = cache
         else:
-            decoder = Decoder(state_dict, config, **options)
-        self.use(decoder, version)
+            self.use(Decoder.from_state_dict(state_dict, config, **options), version)
+            self._checked = config.to_dict()
 
     def use(self, model: StepModel, version: int) -> None:
         """Decode with `model` from now on. RuntimeError while requests are in flight."""

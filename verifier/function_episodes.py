@@ -18,7 +18,6 @@ from verifier.function_calls import NoCalls, call_nodes, decode, name_of
 from verifier.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
-    from sandbox.client import Sandbox
     from trainer.types import Problem
 
 MAX_STEPS = 20
@@ -33,6 +32,11 @@ BACKENDS = (
     "travel_booking",
     "vehicle_control",
 )
+RunCode = Callable[[str, str], tuple[str, str]]
+"""(code, standard input) -> (standard output, what went wrong or ''), run in a sandbox started with PRELOAD.
+
+Injected, because this package does not import the sandbox: CALL_LIMITS says what a call needs.
+"""
 _PREFIX = "bfcl_eval.eval_checker.multi_turn_eval"
 PRELOAD = (f"{_PREFIX}.multi_turn_checker", *(f"{_PREFIX}.func_source_code.{name}" for name in BACKENDS))
 """For `Sandbox(preload=PRELOAD)`: imported before any call, so that calls need no files."""
@@ -58,7 +62,8 @@ else:
 print(request["mark"] + json.dumps(answer))
 """
 _BROKEN_CALL = "_not_a_call_()"
-_CPU_S = 20.0
+CALL_LIMITS = {"cpu_s": 20.0, "wall_s": 200.0, "memory_bytes": 1 << 30, "output_bytes": 1 << 20}
+"""Keyword arguments of `sandbox.records.Limits` for one call of the backend."""
 
 
 class BackendFailed(RuntimeError):
@@ -132,14 +137,14 @@ def _literal_text(node: ast.expr) -> str:
 def play(
     problem: Problem,
     generate: Callable[[list[dict[str, str]], Sequence[Mapping[str, Any]]], str],
-    sandbox: Sandbox,
+    run_code: RunCode,
 ) -> Episode:
     """Hold the conversation of one entry.
 
     Args:
         problem: a multi-turn problem; `params` holds the entry with its functions.
         generate: messages and functions in, the text of one assistant step out.
-        sandbox: started with PRELOAD.
+        run_code: see `RunCode`.
     """
     entry = json.loads(problem.params)
     functions = list(entry["function"])
@@ -167,19 +172,19 @@ def play(
                 break
             steps.append(calls)
             done = [step for past in episode.turns for step in past]
-            messages.append({"role": "tool", "content": json.dumps(execute(entry, done, sandbox))})
+            messages.append({"role": "tool", "content": json.dumps(execute(entry, done, run_code))})
             if len(steps) >= MAX_STEPS:
                 episode.broken_off = True
                 return episode
     return episode
 
 
-def execute(entry: Mapping[str, Any], steps: Sequence[Sequence[str]], sandbox: Sandbox) -> list[str]:
+def execute(entry: Mapping[str, Any], steps: Sequence[Sequence[str]], run_code: RunCode) -> list[str]:
     """Results of the last of `steps`; the earlier ones are run again first, so nothing is kept between calls."""
-    return _ask({"do": "execute", "entry": _bare(entry), "calls": list(steps)}, sandbox)["results"]
+    return _ask({"do": "execute", "entry": _bare(entry), "calls": list(steps)}, run_code)["results"]
 
 
-def grade_episode(problem: Problem, episode: Episode, sandbox: Sandbox) -> Verdict:
+def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verdict:
     """State and results after each turn must match those of the gold calls; one failed turn fails the entry."""
     entry, gold = json.loads(problem.params), json.loads(problem.answer)
     if episode.broken_off or len(episode.turns) != len(gold):
@@ -192,7 +197,7 @@ def grade_episode(problem: Problem, episode: Episode, sandbox: Sandbox) -> Verdi
         "category": problem.family,
     }
     try:
-        answer = _ask(request, sandbox)
+        answer = _ask(request, run_code)
     except BackendFailed as error:
         return Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=str(error))
     kind = VerdictKind.CORRECT if answer["valid"] else VerdictKind.WRONG
@@ -207,15 +212,10 @@ def _bare(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ask(request: dict[str, Any], sandbox: Sandbox) -> dict[str, Any]:
-    from sandbox.records import Limits, ToolCall
-
+def _ask(request: dict[str, Any], run_code: RunCode) -> dict[str, Any]:
     mark = secrets.token_hex(8)
-    limits = Limits(cpu_s=_CPU_S, wall_s=10 * _CPU_S, memory_bytes=1 << 30, output_bytes=1 << 20)
-    stdin = json.dumps({**request, "mark": mark})
-    result = sandbox.run(ToolCall(id=f"bfcl-{mark}", code=_CODE, stdin=stdin, limits=limits))
-    lines = [line for line in result.stdout.splitlines() if line.startswith(mark)]
+    stdout, fault = run_code(_CODE, json.dumps({**request, "mark": mark}))
+    lines = [line for line in stdout.splitlines() if line.startswith(mark)]
     if len(lines) != 1:
-        detail = result.error.message if result.error else result.stderr[-200:]
-        raise BackendFailed(f"backend: {result.status.value}: {detail}")
+        raise BackendFailed(f"backend: {fault or 'no answer'}"[:300])
     return json.loads(lines[0][len(mark) :])

@@ -1,6 +1,8 @@
 """BFCL: reading calls without evaluating them, the published check, conversations in the sandbox."""
 
+import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,16 @@ from verifier.function_calls import (
     overall,
     overall_v4,
 )
-from verifier.function_episodes import PRELOAD, Episode, allowed_names, grade_episode, play, safe_calls
+from verifier.function_episodes import (
+    CALL_LIMITS,
+    PRELOAD,
+    Episode,
+    RunCode,
+    allowed_names,
+    grade_episode,
+    play,
+    safe_calls,
+)
 
 pytest.importorskip("bfcl_eval", reason="BFCL's checker is an extra: see docs/verifier.md")
 
@@ -142,11 +153,19 @@ def test_golds_as_answers_are_accepted_except_for_the_listed_defects(problems: l
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Any:
+def run_code() -> Iterator[RunCode]:
     from sandbox.client import Sandbox
+    from sandbox.records import Limits, ToolCall
 
-    with Sandbox(workers=1, preload=PRELOAD) as started:
-        yield started
+    with Sandbox(workers=1, preload=PRELOAD) as sandbox:
+        numbers = itertools.count()
+
+        def run(code: str, stdin: str) -> tuple[str, str]:
+            call = ToolCall(id=str(next(numbers)), code=code, stdin=stdin, limits=Limits(**CALL_LIMITS))
+            result = sandbox.run(call)
+            return result.stdout, "" if result.status == "ok" else f"{result.status}: {result.error}"
+
+        yield run
 
 
 def _conversations(problems: list[Problem], count: int) -> list[Problem]:
@@ -156,19 +175,19 @@ def _conversations(problems: list[Problem], count: int) -> list[Problem]:
 
 @pytest.mark.slow
 def test_gold_conversations_pass_in_the_sandbox_and_silence_fails(
-    problems: list[Problem], sandbox: Any
+    problems: list[Problem], run_code: RunCode
 ) -> None:
     for problem in _conversations(problems, 12):
         gold = json.loads(problem.answer)
         names = allowed_names(json.loads(problem.params)["function"])
         spoken = [[safe_calls(f"[{', '.join(turn)}]", names)] if turn else [] for turn in gold]
-        assert grade_episode(problem, Episode(turns=spoken), sandbox).verdict == "correct", problem.id
-        assert grade_episode(problem, Episode(turns=[[] for _ in gold]), sandbox).verdict == "wrong"
+        assert grade_episode(problem, Episode(turns=spoken), run_code).verdict == "correct", problem.id
+        assert grade_episode(problem, Episode(turns=[[] for _ in gold]), run_code).verdict == "wrong"
 
 
 @pytest.mark.slow
 def test_a_conversation_is_played_turn_by_turn_with_the_results_shown(
-    problems: list[Problem], sandbox: Any
+    problems: list[Problem], run_code: RunCode
 ) -> None:
     problem = next(problem for problem in problems if problem.family == "multi_turn_base")
     gold = [f"[{', '.join(turn)}]" for turn in json.loads(problem.answer)]
@@ -181,14 +200,16 @@ def test_a_conversation_is_played_turn_by_turn_with_the_results_shown(
             return "Done."
         return gold[sum(message["role"] == "user" for message in messages) - 1]
 
-    episode = play(problem, generate, sandbox)
-    assert grade_episode(problem, episode, sandbox).verdict == "correct"
+    episode = play(problem, generate, run_code)
+    assert grade_episode(problem, episode, run_code).verdict == "correct"
     assert seen == ["user", "tool"] * len(gold)
 
 
 @pytest.mark.slow
-def test_a_conversation_that_never_stops_calling_is_broken_off(problems: list[Problem], sandbox: Any) -> None:
+def test_a_conversation_that_never_stops_calling_is_broken_off(
+    problems: list[Problem], run_code: RunCode
+) -> None:
     problem = next(problem for problem in problems if problem.family == "multi_turn_base")
-    episode = play(problem, lambda messages, functions: "[pwd()]", sandbox)
+    episode = play(problem, lambda messages, functions: "[pwd()]", run_code)
     assert episode.broken_off
-    assert grade_episode(problem, episode, sandbox).verdict == "wrong"
+    assert grade_episode(problem, episode, run_code).verdict == "wrong"

@@ -40,7 +40,7 @@ ReferenceOption = Annotated[
 def _input_errors() -> Iterator[None]:
     """One clear line and exit status 2 for wrong input or an unwritable place."""
     from analysis.runs import BadRun
-    from config.resolve import ConfigError
+    from config.errors import ConfigError
 
     try:
         yield

@@ -14,5 +14,6 @@ def closing_lines(run: str) -> list[str]:
     report = json.loads(path.read_text(encoding="utf-8"))
     lines = [f"report: {path.with_name('index.html')}"]
     lines += [f"  {phase:<24} {seconds:8.1f} s" for phase, seconds in report["phases_s"].items()]
-    lines.append(f"  {'whole call':<24} {report['wall_s']:8.1f} s")
+    if report["wall_s"] is not None:
+        lines.append(f"  {'whole call':<24} {report['wall_s']:8.1f} s")
     return lines

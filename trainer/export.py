@@ -28,7 +28,8 @@ def export(checkpoint: Path, out: Path, *, dtype: str, untie: bool) -> None:
         head = model.get_output_embeddings()
         assert isinstance(head, torch.nn.Linear)
         head.weight = torch.nn.Parameter(head.weight.detach().clone())
-    model.to(dtype=getattr(torch, dtype)).save_pretrained(out, safe_serialization=True)
+    model.to(getattr(torch, dtype))  # pyright: ignore[reportArgumentType]  # its wrapper hides the signature
+    model.save_pretrained(out, safe_serialization=True)
     for name in manifest.files:
         if is_tokenizer_file(name):
             shutil.copyfile(checkpoint / name, out / name)

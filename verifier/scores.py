@@ -14,7 +14,6 @@ from analysis.statistics import (
     question_se,
     rerun_se,
     score_interval,
-    t_interval,
 )
 from verifier.grade import grade, grade_answer
 from verifier.policy import EVAL_GRADERS, GradePolicy, GraderName
@@ -99,15 +98,15 @@ def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
     if fewest == 1:
         return [first]
     by_question = pass_at_k_by_question(outcomes, fewest)
-    spread = t_interval(list(by_question.values()), about.confidence)
+    spread = score_interval({q: [v] for q, v in by_question.items()}, seed=about.seed, confidence=about.confidence)
     return [
         first,
         replace(
             first,
             metric=f"pass@{fewest}",
             value=sum(by_question.values()) / len(by_question),
-            low=max(spread.low, 0.0),
-            high=min(spread.high, 1.0),
+            low=spread.low,
+            high=spread.high,
             questions={},
             question_se=None,
             rerun_se=None,

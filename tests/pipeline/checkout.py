@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-TIMEOUT_S = 900
+TIMEOUT_S = 1800
 
 
 @dataclass(frozen=True, slots=True)

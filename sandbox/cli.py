@@ -162,3 +162,37 @@ def doctor(
 def _print(record: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(record) + "\n")
     sys.stdout.flush()
+
+
+@app.command()
+def bench(
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, for a machine.")] = False,
+    quick: Annotated[bool, typer.Option(help="Smaller: a few seconds on an idle machine.")] = False,
+    workers: Workers = 2,
+    against: Annotated[str | None, typer.Option(help="A running peer: code-judge=URL.")] = None,
+) -> None:
+    """Measure throughput, latency and losses on the standard workload. Exit status 1 if an answer was wrong or lost.
+
+    The peer is not part of this project: clone the public code-judge repository, start Redis on loopback, its API
+    server and its workers, and give the address of the API.
+    """
+    url = None
+    if against is not None:
+        name, _, url = against.partition("=")
+        if name != "code-judge" or not url.startswith("http"):
+            fail(f"--against is {against!r}; give code-judge=http://HOST:PORT")
+    from sandbox.bench import run_bench
+    from sandbox.client import SandboxError
+
+    try:
+        record = run_bench(quick=quick, workers=workers, judge_url=url and url.rstrip("/"))
+    except SandboxError as error:
+        fail(str(error))
+    if as_json:
+        _print(record)
+    else:
+        for entry in record["rounds"]:
+            typer.echo(f"{entry['goodput']:.0f} calls/s; with loops {entry['goodput_with_loops']:.0f}")
+        typer.echo(f"session cell p50 {record['session']['p50_ms']:.3f} ms; valid: {record['valid']}")
+    if not record["valid"]:
+        raise typer.Exit(1)

@@ -1,0 +1,105 @@
+"""What the bench compares with: a spawned interpreter per call, the bare cost of a fork, and a code-judge service.
+
+code-judge is kept outside this project. To have one: clone its public repository, install its requirements and
+redis-server, start Redis on loopback without persistence, its API server and its workers (2 and 8 x cores), then
+pass the address of the API to the bench.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+from sandbox.workload import Program
+
+SPAWN_LIMIT_S = 20.0
+
+
+def fork_floor_ms(repeats: int = 200) -> float:
+    """Milliseconds to fork, exit and reap this very process in its bare state: no sandbox can be cheaper."""
+    program = (
+        "import os, time\n"
+        f"start = time.perf_counter()\nfor _ in range({repeats}):\n    pid = os.fork()\n"
+        "    if pid == 0:\n        os._exit(0)\n    os.waitpid(pid, 0)\n"
+        f"print((time.perf_counter() - start) / {repeats} * 1000)"
+    )
+    return float(subprocess.check_output([sys.executable, "-S", "-c", program], text=True))
+
+
+def run_spawned(program: Program) -> bool:
+    """A fresh interpreter; True when it ends as it must."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program.code],
+            capture_output=True,
+            text=True,
+            timeout=SPAWN_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return program.kind == "loop"
+    if program.kind == "error":
+        return done.returncode != 0 and program.stdout in done.stderr
+    return done.stdout.strip() == program.stdout
+
+
+def spawn_goodput(programs: list[Program], workers: int) -> float:
+    """Correct answers per second of a pool that spawns an interpreter per call."""
+    start = time.perf_counter()
+    with ThreadPoolExecutor(workers) as pool:
+        num_right = sum(pool.map(run_spawned, programs))
+    return num_right / (time.perf_counter() - start)
+
+
+def judge_goodput(url: str, programs: list[Program], *, in_flight: int, batch: int) -> tuple[float, int]:
+    """Correct answers per second of a code-judge at `url`, and how many were wrong or lost; `batch` calls per post."""
+    groups = [programs[k : k + batch] for k in range(0, len(programs), batch)]
+    start = time.perf_counter()
+    with ThreadPoolExecutor(max(1, in_flight // batch)) as pool:
+        num_right = sum(pool.map(lambda group: _post(url, group), groups))
+    return num_right / (time.perf_counter() - start), len(programs) - num_right
+
+
+def _post(url: str, programs: list[Program]) -> int:
+    submissions = [{"type": "python", "solution": program.code, "input": ""} for program in programs]
+    if len(programs) == 1:
+        results = [_send(f"{url}/run", submissions[0])]
+    else:
+        results = _send(f"{url}/run/long-batch", {"type": "batch", "submissions": submissions}).get(
+            "results", []
+        )
+    return sum(_is_right(program, result) for program, result in zip(programs, results, strict=False))
+
+
+def _send(url: str, body: object) -> dict[str, object]:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=600) as answer:
+            return json.loads(answer.read())
+    except (OSError, ValueError):
+        return {}
+
+
+def _is_right(program: Program, result: dict[str, object]) -> bool:
+    if program.kind == "loop":
+        return not result.get("run_success", True)
+    if program.kind == "error":
+        return program.stdout in str(result.get("stderr", ""))
+    return str(result.get("stdout", "")).strip() == program.stdout
+
+
+def control_s() -> float:
+    """Seconds to start and end an interpreter: a round during which this moved is not comparable."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    return time.perf_counter() - start
+
+
+def load_average() -> float:
+    """Runnable processes over the last minute."""
+    return os.getloadavg()[0]

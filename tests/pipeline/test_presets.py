@@ -1,0 +1,95 @@
+"""`snakemake -n` schedules the expected jobs for every preset and for the profiles that can be tried here."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.pipeline.checkout import Checkout, scheduled
+
+pytestmark = pytest.mark.slow
+
+ONCE = (
+    *(
+        "sandbox_check",
+        "sandbox_bench",
+        "scheduler_bench",
+        "data",
+        "corpus",
+        "base",
+        "sft",
+        "rl1",
+        "rl2",
+        "hard",
+    ),
+    *(
+        "rl3",
+        "entropy",
+        "claims_verdicts",
+        "draw_figures",
+        "write_tables",
+        "report",
+        "verify",
+        "gate",
+        "reproduce",
+    ),
+)
+REPRODUCE = dict.fromkeys(ONCE, 1) | {"evaluate": 5, "score": 2}
+RELEASED = {"sandbox_check": 1, "data": 1, "corpus": 1, "base": 1, "evaluate": 1, "score": 1}
+"""What the head of config/released.yaml asks for."""
+
+
+@pytest.fixture(scope="module")
+def checkout(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    return Checkout.copy(project_root, tmp_path_factory.mktemp("presets"))
+
+
+def dry_run(checkout: Checkout, *arguments: str) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-n", "--cores", "2", *arguments],
+        cwd=checkout.root,
+        env=os.environ | {"PYTHONPATH": str(checkout.root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return scheduled(done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "micro", "smol", "small", "paper"])
+def test_a_preset_schedules_the_whole_pipeline(preset: str, checkout: Checkout) -> None:
+    assert dry_run(checkout, "reproduce", "--configfile", f"config/{preset}.yaml") == REPRODUCE
+
+
+def test_the_released_preset_trains_nothing_when_called_as_its_head_says(checkout: Checkout) -> None:
+    head = (checkout.root / "config" / "released.yaml").read_text(encoding="utf-8").split("# Needs")[0]
+    targets = re.findall(r"results/released/\S+", head)
+    assert len(targets) == 2
+    assert dry_run(checkout, *targets, "--configfile", "config/released.yaml") == RELEASED
+
+
+def test_the_profile_small_selects_its_preset(checkout: Checkout) -> None:
+    assert dry_run(checkout, "--workflow-profile", "profiles/small", "reproduce") == REPRODUCE
+    profile = yaml.safe_load((checkout.root / "profiles" / "small" / "config.yaml").read_text())
+    assert profile["configfile"] == "config/small.yaml"
+
+
+@pytest.mark.parametrize("profile", ["small", "slurm"])
+def test_a_profile_names_only_rules_and_presets_that_exist(profile: str, project_root: Path) -> None:
+    """The slurm profile cannot be tried without its plugin; this is what can be said of it here."""
+    settings = yaml.safe_load((project_root / "profiles" / profile / "config.yaml").read_text())
+    rules = {
+        name
+        for path in project_root.glob("*/rules.smk")
+        for name in re.findall(r"^rule (\w+):", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert set(settings["set-resources"]) <= rules
+    assert (project_root / settings["configfile"]).is_file()
+    assert settings["restart-times"] == 3

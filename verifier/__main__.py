@@ -201,6 +201,41 @@ def contamination(
     raise typer.Exit(1 if found else 0)
 
 
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="Sample file of another harness, JSONL or Parquet.")],
+    harness: Annotated[str, typer.Option(help="lm_eval, lighteval or verl.")],
+    benchmark: Annotated[str, typer.Option(help="Name of the benchmark.")],
+    out: Annotated[Path, typer.Option(help="Samples file to write (JSONL), graded by both graders.")],
+    checkpoint: Annotated[str, typer.Option(help="Name of the model.")] = "imported",
+    run: Annotated[str, typer.Option(help="Name of the run.")] = "imported",
+) -> None:
+    """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
+    from verifier.benchmarks import NAMES
+    from verifier.benchmarks import benchmark as named
+    from verifier.grade import grade_answer
+    from verifier.importers import Harness, ImportFailed, import_samples
+    from verifier.policy import EVAL_GRADERS, GradePolicy
+
+    if harness not in list(Harness):
+        raise fail(f"--harness {harness}: must be one of {', '.join(Harness)}")
+    policy = named(benchmark).policy if benchmark in NAMES else GradePolicy()
+    try:
+        rows = import_samples(file, Harness(harness), run=run, checkpoint=checkpoint, benchmark=benchmark)
+    except ImportFailed as error:
+        raise fail(str(error)) from None
+    right = 0
+    with out.open("w", encoding="utf-8") as lines:
+        for row in rows:
+            text, id = row.trajectory.turns[0].text, row.trajectory.problem
+            for name in EVAL_GRADERS:
+                verdict = grade_answer(row.gold, text, policy, id=id, grader=name).without_clock()
+                row.trajectory.verdicts[name.value] = verdict
+            right += row.trajectory.verdicts["strict"].verdict is VerdictKind.CORRECT
+            lines.write(json.dumps(row.trajectory.to_json(), ensure_ascii=False) + "\n")
+    typer.echo(f"{len(rows)} samples, {right} correct (strict), written to {out}")
+
+
 @app.command()
 def regrade(
     samples: Annotated[Path, typer.Argument(help="A samples file: JSONL or Parquet of trajectories.")],

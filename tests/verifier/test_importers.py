@@ -1,0 +1,73 @@
+"""Sample files of other harnesses become rows of ours that can be graded and nothing more."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer.types import IdsSource, Trajectory
+from verifier.grade import grade_answer
+from verifier.importers import Harness, Imported, ImportFailed, import_samples
+from verifier.verdict import VerdictKind
+
+
+def _read(path: Path, harness: Harness, *rows: Any) -> list[Imported]:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return import_samples(path, harness, run="theirs", checkpoint="m", benchmark="aime24")
+
+
+ROWS: dict[Harness, list[dict[str, Any]]] = {
+    Harness.LM_EVAL: [
+        {
+            "doc_id": 7,
+            "target": "12",
+            "resps": [["\\boxed{12}", "\\boxed{13}"]],
+            "filtered_resps": ["12"],
+            "doc": {},
+        },
+    ],
+    Harness.LIGHTEVAL: [
+        {
+            "doc": {"id": "7", "choices": ["12"], "gold_index": [0], "query": "?"},
+            "model_response": {"text": ["\\boxed{12}", "\\boxed{13}"]},
+        },
+    ],
+    Harness.VERL: [
+        {"input": "How many?", "output": "\\boxed{12}", "gts": "12", "score": 1.0, "step": 0},
+        {"input": "How many?", "output": "\\boxed{13}", "gts": "12", "score": 0.0, "step": 0},
+    ],
+}
+
+
+@pytest.mark.parametrize("harness", list(Harness))
+def test_samples_keep_text_and_gold_and_count_up_per_problem(harness: Harness, tmp_path: Path) -> None:
+    found = _read(tmp_path / "samples.jsonl", harness, *ROWS[harness])
+    assert [row.trajectory.sample for row in found] == [0, 1]
+    assert len({row.trajectory.problem for row in found}) == 1
+    verdicts = [grade_answer(row.gold, row.trajectory.turns[0].text).verdict for row in found]
+    assert verdicts == [VerdictKind.CORRECT, VerdictKind.WRONG]
+
+
+@pytest.mark.parametrize("harness", list(Harness))
+def test_imported_rows_say_that_their_ids_are_no_sampled_ones(harness: Harness, tmp_path: Path) -> None:
+    row = _read(tmp_path / "samples.jsonl", harness, *ROWS[harness])[0].trajectory
+    assert row.ids_source is IdsSource.RETOKENISED
+    assert Trajectory.from_json(json.loads(json.dumps(row.to_json()))) == row
+
+
+def test_a_parquet_of_details_is_read(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "details.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS[Harness.LIGHTEVAL]), path)
+    found = import_samples(path, Harness.LIGHTEVAL, run="r", checkpoint="m", benchmark="b")
+    assert [row.gold for row in found] == ["12", "12"]
+
+
+@pytest.mark.parametrize("harness", list(Harness))
+@pytest.mark.parametrize("row", [{}, [], {"doc_id": 1, "target": "2", "resps": [[3]]}])
+def test_a_row_of_another_kind_is_refused_with_its_number(harness: Harness, row: Any, tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match=r"(row|line) 1"):
+        _read(tmp_path / "samples.jsonl", harness, row)

@@ -1,0 +1,53 @@
+"""A checkpoint as the suite publishes it, made in a second: random Qwen3, tokenizer trained on the spot, manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from config.model import Config
+from config.resolve import resolve
+from trainer.chat import TURN_END
+from trainer.checkpoint import write_folder
+from trainer.model import random_model, save_model
+from trainer.sampling import chat_format
+from trainer.tokenizer import END_OF_TEXT, save_tokenizer, train_tokenizer
+
+VOCAB = 320
+TEXT = "What is the sum of 12 and 34? The sum of 12 and 34 is 46, which is the answer. print(12 + 34)\n"
+
+
+def tiny_config(*overrides: str) -> Config:
+    """The defaults at sizes that a test can afford."""
+    sizes = (
+        "model.hidden_size=64",
+        "model.ffn_size=96",
+        "model.layers=2",
+        "model.heads=2",
+        "model.kv_heads=1",
+    )
+    small = (
+        f"model.vocab_size={VOCAB}", "rollout.kv_tokens=16384", "rollout.max_prompt=256", "eval.max_prompt=256",
+        "eval.max_response=64", "objective.group_size=4", "rl.rl1.max_response=48", "rl.rl1.max_turns=3",
+        "rl.rl1.prompts_per_step=3", "rl.rl1.warmup_steps=1", "analysis.bootstrap_draws=100",
+        "runtime.threads={sft: 1, rl: 1, eval: 1}",
+        # Can be set only once in a process, so a test takes it as it is.
+        f"runtime.interop_threads={torch.get_num_interop_threads()}",
+    )  # fmt: skip
+    return resolve(overrides=[*sizes, *small, *overrides])
+
+
+def make_checkpoint(root: Path, *, name: str = "sft", rl_steps: int = 0) -> Path:
+    """Publish `root/checkpoints/<name>` and return it."""
+    config = tiny_config()
+    tokenizer = train_tokenizer([TEXT] * 40, VOCAB)
+    (end_id,), (pad_id,) = (tokenizer.encode(token).ids for token in (TURN_END, END_OF_TEXT))
+    made = root / "made"
+    made.mkdir(parents=True)
+    save_model(random_model(config.model, VOCAB, end_id, pad_id), made)
+    save_tokenizer(tokenizer, made, chat_format(config.rollout))
+    folder = root / "checkpoints" / name
+    facts = {"rl_steps": rl_steps}
+    write_folder(folder, made, {"stage": name, "parent": None, "data": None, "facts": facts}, {})
+    return folder

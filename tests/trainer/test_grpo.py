@@ -1,0 +1,160 @@
+"""The Trainer on a tiny random model; masks, denominators and resuming are in test_faults_trainer.py."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sandbox.records import Limits
+from tests.trainer.fakes import AdmitAll, ScriptedTool
+from tests.trainer.tiny_checkpoint import VOCAB, tiny_config
+from trainer.engine_local import LocalEngine
+from trainer.grpo import GrpoTrainer, UpdateBatch
+from trainer.rollout import RolloutLoop, RolloutSettings, Task
+from trainer.rows import row_of
+from trainer.sampling import chat_format
+from trainer.tokenizer import FolderCodec
+from trainer.types import Problem, Row
+
+CPU = torch.device("cpu")
+
+
+def trainer_of(checkpoint: Path, **changes: Any) -> GrpoTrainer:
+    return GrpoTrainer(checkpoint, tiny_config().objective.model_copy(update=changes), CPU)
+
+
+def ragged(temperature: float = 1.0) -> list[Row]:
+    generator = torch.Generator().manual_seed(1)
+    rows = []
+    for number, length in enumerate([6, 17, 9, 12]):
+        ids = torch.randint(VOCAB, (length,), generator=generator).tolist()
+        mask = [t >= 3 and t % 5 != 4 for t in range(length)]
+        logprob = [-5.8 * on for on in mask]
+        advantage, group = (-1.0) ** number, "ab"[number % 2]
+        rows.append(
+            Row(
+                ids=ids, mask=mask, logprob=logprob, advantage=advantage, group=group, temperature=temperature
+            )
+        )
+    return rows
+
+
+def weights(trainer: GrpoTrainer) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in trainer.export_weights().items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_the_trainers_log_probs_are_the_engines_on_sampled_rollouts(
+    temperature: float, tiny_checkpoint: Path
+) -> None:
+    """Several turns, tool text between them, ragged lengths, prompts shared by siblings: within 1e-5."""
+    engine = LocalEngine(engine=0, capacity_tokens=4096, max_len=400, temperature=temperature)
+    engine.load_weights(tiny_checkpoint, version=0)
+    codec = FolderCodec.load(tiny_checkpoint)
+    loop = RolloutLoop(
+        engines=[engine], policy=AdmitAll(), tool=ScriptedTool(), chat=chat_format(tiny_config().rollout), codec=codec,
+        settings=RolloutSettings(
+            run="r", checkpoint="c", benchmark="rl1", max_prompt=200, max_response=40, max_turns=3,
+            temperature=temperature, top_p=1.0, seed=5, policy_version=0, limits=Limits(), rejoin_iterations=2,
+        ),
+    )  # fmt: skip
+    problems = [Problem(id=name, prompt=f"What is {name}?", answer="1") for name in ("one", "twenty two")]
+    tasks = [Task(problem=problem, sample=i) for problem in problems for i in range(6)]
+    rows = [row_of(trajectory, 1.0) for trajectory, _ in loop.run(tasks)]
+    trainer = trainer_of(tiny_checkpoint)
+    worst = max(
+        abs(ours - theirs)
+        for row, logprobs in zip(rows, trainer.logprobs(rows), strict=True)
+        for ours, theirs in zip(
+            logprobs, [p for p, on in zip(row.logprob, row.mask, strict=True) if on], strict=True
+        )
+    )
+    assert worst < 1e-5
+    metrics = trainer.update(UpdateBatch(rows=rows, lr=0.0))
+    assert metrics.mismatch.max_abs_dlogp < 1e-5
+    assert metrics.num_tokens == sum(sum(row.mask) for row in rows)
+
+
+def test_at_the_first_update_the_ratio_is_one_and_nothing_is_clipped(tiny_checkpoint: Path) -> None:
+    metrics = trainer_of(tiny_checkpoint).update(UpdateBatch(rows=ragged(), lr=1e-3))
+    assert metrics.sums.sum_ratio == pytest.approx(metrics.num_tokens, abs=1e-6)
+    assert (metrics.sums.num_clipped_low, metrics.sums.num_clipped_high) == (0, 0)
+
+
+def test_later_updates_of_a_step_are_measured_against_the_old_log_probs(tiny_checkpoint: Path) -> None:
+    """Old log-probs stay those before the first update, so that the ratio leaves 1 and the clip acts."""
+    trainer = trainer_of(tiny_checkpoint)
+    old = trainer.logprobs(ragged())
+    first = trainer.update(UpdateBatch(rows=ragged(), lr=2e-2, old_logprobs=old))
+    assert first.sums.max_abs_dlogp < 1e-5
+    second = trainer.update(UpdateBatch(rows=ragged(), lr=2e-2, old_logprobs=old))
+    assert second.sums.max_abs_dlogp > 0.05
+    assert second.sums.num_clipped_low + second.sums.num_clipped_high > 0
+    moved = trainer_of(tiny_checkpoint)
+    moved.update(UpdateBatch(rows=ragged(), lr=2e-2))
+    forgotten = moved.update(UpdateBatch(rows=ragged(), lr=2e-2))
+    assert forgotten.sums.max_abs_dlogp < 1e-6
+
+
+def test_an_update_raises_what_was_good_and_lowers_what_was_bad(tiny_checkpoint: Path) -> None:
+    trainer = trainer_of(tiny_checkpoint)
+    before = trainer.logprobs(ragged())
+    for _ in range(3):
+        trainer.update(UpdateBatch(rows=ragged(), lr=1e-3))
+    for row, old, new in zip(ragged(), before, trainer.logprobs(ragged()), strict=True):
+        assert (sum(new) > sum(old)) is (row.advantage > 0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_log_prob_that_is_not_finite_is_refused_before_the_weights_move(
+    value: float, tiny_checkpoint: Path
+) -> None:
+    trainer = trainer_of(tiny_checkpoint)
+    before = weights(trainer)
+    row = ragged()[1]
+    broken = [value if t == 5 else p for t, p in enumerate(row.logprob)]
+    with pytest.raises(ValueError, match=r"finite|nan|inf"):
+        trainer.update(UpdateBatch(rows=[ragged()[0], replace(row, logprob=broken)], lr=1e-2))
+    with pytest.raises(ValueError, match=r"finite|nan|inf"):
+        trainer.update(UpdateBatch(rows=[replace(row, advantage=value)], lr=1e-2))
+    assert same(before, weights(trainer))
+
+
+def test_four_updates_equal_two_a_restart_and_two_more(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    def updates(trainer: GrpoTrainer, numbers: range) -> None:
+        for number in numbers:
+            trainer.update(UpdateBatch(rows=ragged()[number % 3 :], lr=1e-3 * (number + 1)))
+
+    straight = trainer_of(tiny_checkpoint)
+    updates(straight, range(4))
+    before = trainer_of(tiny_checkpoint)
+    updates(before, range(2))
+    before.save(tmp_path)
+    after = trainer_of(tiny_checkpoint)
+    after.load(tmp_path)
+    updates(after, range(2, 4))
+    assert same(weights(straight), weights(after))
+    assert not same(weights(straight), weights(before))
+
+
+def test_the_next_stage_can_take_over_the_optimizer_alone(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    first = trainer_of(tiny_checkpoint)
+    first.update(UpdateBatch(rows=ragged(), lr=1e-3))
+    first.save(tmp_path)
+    kept, reset = trainer_of(tiny_checkpoint), trainer_of(tiny_checkpoint)
+    kept.load_optimizer(tmp_path / "optimizer.safetensors")
+    for trainer in (kept, reset):
+        trainer.load_weights(tmp_path / "weights.safetensors")
+        trainer.update(UpdateBatch(rows=ragged(), lr=1e-3))
+    assert not same(weights(kept), weights(reset))
+    first.update(UpdateBatch(rows=ragged(), lr=1e-3))
+    assert same(weights(kept), weights(first))

@@ -1,0 +1,175 @@
+"""One RL step on a tiny random model: no rollout is lost, resuming changes nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sandbox.records import Status
+from tests.trainer.fakes import ScriptedTool
+from tests.trainer.tiny_checkpoint import tiny_config
+from trainer.engine_local import LocalEngine
+from trainer.grpo import GrpoTrainer
+from trainer.reward import Reward, even_length
+from trainer.rl import RlStage, StepOutcome, note, split_by_group
+from trainer.roc import Reason
+from trainer.sampling import Sampler, chat_format, rl_settings
+from trainer.tokenizer import FolderCodec
+from trainer.trajectories import read_parquet, write_parquet
+from trainer.types import CallKind, Problem, Row, StopReason, Trajectory
+from verifier.verdict import Verdict, VerdictKind
+
+POOL = [Problem(id=f"p{i}", prompt=f"What is {i} + {i}?", answer=str(2 * i)) for i in range(7)]
+
+
+def even_ids(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """A coin toss that any model wins half the time; `even_length` is always won when no turn ends by itself."""
+    kind = VerdictKind.WRONG if sum(trajectory.ids) % 2 else VerdictKind.CORRECT
+    return Verdict(id=problem.id, verdict=kind)
+
+
+def a_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> RlStage:
+    """A stage with the real engine, trainer and loop; only the tool is a stand-in."""
+    config = tiny_config(*overrides)
+    settings = rl_settings(config, config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
+    engine = LocalEngine(
+        engine=0, capacity_tokens=config.rollout.kv_tokens, max_len=settings.max_prompt + settings.max_response,
+        temperature=settings.temperature,
+    )  # fmt: skip
+    sampler = Sampler(
+        engine=engine, tool=ScriptedTool(), chat=chat_format(config.rollout), codec=FolderCodec.load(checkpoint),
+        settings=settings, rollout=config.rollout,
+    )  # fmt: skip
+    trainer = GrpoTrainer(checkpoint, config.objective, torch.device("cpu"))
+    sampler.take_weights(trainer, version=0)
+    return RlStage(
+        stage="rl1", section=config.rl.rl1, objective=config.objective, pool=POOL, trainer=trainer, sampler=sampler,
+        reward=reward, seed=3, first_step=0,
+    )  # fmt: skip
+
+
+def frozen(outcome: StepOutcome) -> str:
+    """Metrics and trajectories as text, the clock left out."""
+    return json.dumps([outcome.metrics, [t.to_json() for t in outcome.trajectories]], sort_keys=True)
+
+
+def test_a_step_loses_no_rollout_and_says_of_each_what_became_of_it(tiny_checkpoint: Path) -> None:
+    stage = a_stage(tiny_checkpoint)
+    before = stage.trainer.export_weights()["model.norm.weight"].clone()
+    outcome = stage.step(1)
+    metrics, trajectories = outcome.metrics, outcome.trajectories
+    assert len(trajectories) == 3 * 4 * 2 == metrics["num_rollouts"]
+    assert sum(metrics[f"num_{reason.value}"] for reason in Reason) == len(trajectories)
+    assert metrics["num_kept"] + metrics["num_dropped"] == len(trajectories)
+    assert all(t.kept is not None and t.reason for t in trajectories)
+    assert [t.key for t in trajectories] == sorted(t.key for t in trajectories)
+    assert 0 < metrics["num_kept"] == sum(bool(t.kept) for t in trajectories) <= 12
+    kept = [t for t in trajectories if t.kept]
+    assert metrics["num_trained_tokens"] == sum(t.num_sampled for t in kept)
+    assert all(not isinstance(v, float) or math.isfinite(v) for v in metrics.values())
+    assert metrics["mismatch_abs_max"] < 1e-4
+    assert metrics["advantage_mean"] == pytest.approx(0.0, abs=1e-9)
+    assert (metrics["step"], metrics["policy_version"], metrics["num_updates"]) == (1, 0, 1)
+    assert not torch.equal(before, stage.trainer.export_weights()["model.norm.weight"])
+    assert "acc" in note(metrics)
+
+
+def test_the_journal_and_the_file_of_trajectories_can_hold_a_step(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    outcome = a_stage(tiny_checkpoint).step(1)
+    json.dumps(outcome.metrics, allow_nan=False)
+    json.dumps(outcome.clock.to_json(), allow_nan=False)
+    write_parquet(outcome.trajectories, tmp_path / "t.parquet")
+    assert read_parquet(tmp_path / "t.parquet") == outcome.trajectories
+
+
+def test_equal_rewards_update_nothing(tiny_checkpoint: Path) -> None:
+    def all_right(problem: Problem, trajectory: Trajectory) -> Verdict:
+        return Verdict(id=problem.id, verdict=VerdictKind.CORRECT)
+
+    stage = a_stage(tiny_checkpoint, all_right)
+    before = {name: t.clone() for name, t in stage.trainer.export_weights().items()}
+    outcome = stage.step(1)
+    assert outcome.metrics["num_updates"] == outcome.metrics["num_kept"] == 0
+    assert outcome.metrics["num_equal_reward"] == 24
+    assert all(torch.equal(t, before[name]) for name, t in stage.trainer.export_weights().items())
+    assert outcome.alarms
+
+
+def test_aborted_rollouts_are_graded_by_nobody_and_stand_in_no_baseline(tiny_checkpoint: Path) -> None:
+    stage = a_stage(tiny_checkpoint)
+    sample = stage.sampler.run
+
+    def losing(tasks: Any, policy_version: int) -> Iterator[Any]:
+        """Our side loses the first half of each group."""
+        for trajectory, clock in sample(tasks, policy_version):
+            if trajectory.sample < 4:
+                trajectory.stop = StopReason.ABORTED
+            yield trajectory, clock
+
+    class Losing:
+        engine_s = wait_s = 0.0
+        run = staticmethod(losing)
+        take_weights = stage.sampler.take_weights
+
+    stage = replace(stage, sampler=Losing())  # pyright: ignore[reportArgumentType]
+    outcome = stage.step(1)
+    lost = [t for t in outcome.trajectories if t.sample < 4]
+    assert len(lost) == 12
+    assert all(t.reward is None and t.verdicts == {} and t.kept is False for t in lost)
+    assert outcome.metrics["num_aborted"] == outcome.metrics["num_no_reward"] == 12
+    assert outcome.metrics["num_graded"] == 12
+
+
+def test_a_resumed_stage_equals_a_straight_one_bit_for_bit(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    straight = a_stage(tiny_checkpoint)
+    wanted = [frozen(straight.step(step)) for step in (1, 2, 3)]
+    first = a_stage(tiny_checkpoint)
+    assert frozen(first.step(1)) == wanted[0]
+    first.trainer.save(tmp_path)
+    second = a_stage(tiny_checkpoint)
+    second.trainer.load(tmp_path)
+    second.sampler.take_weights(second.trainer, version=1)
+    assert [frozen(second.step(step)) for step in (2, 3)] == wanted[1:]
+    ours = second.trainer.export_weights()
+    assert all(torch.equal(tensor, ours[name]) for name, tensor in straight.trainer.export_weights().items())
+
+
+def test_several_updates_a_step_split_it_by_groups_and_keep_the_old_log_probs(tiny_checkpoint: Path) -> None:
+    three = ("objective.updates_per_step=3", "rl.rl2.prompts_per_step=3", "rl.rl3.prompts_per_step=3")
+    outcome = a_stage(tiny_checkpoint, even_ids, *three).step(1)
+    assert 2 <= outcome.metrics["num_updates"] <= 3
+    assert outcome.metrics["num_trained_tokens"] == sum(t.num_sampled for t in outcome.trajectories if t.kept)
+    assert outcome.metrics["ratio_mean"] != 1.0
+    assert outcome.metrics["mismatch_abs_max"] < 1e-4
+
+
+def test_whole_groups_are_dealt_to_updates_and_every_row_once() -> None:
+    rows = [
+        Row(ids=[0, 1], mask=[False, True], logprob=[0.0, -1.0], advantage=0.0, group=group)
+        for group in "abacbdd"
+    ]
+    parts = split_by_group(rows, 3)
+    assert sorted(i for part in parts for i in part) == list(range(7))
+    assert [{rows[i].group for i in part} for part in parts] == [{"a", "d"}, {"b"}, {"c"}]
+    assert split_by_group(rows[:1], 3) == [[0]]
+
+
+def test_the_smoke_reward_grades_every_rollout_of_a_random_model(tiny_checkpoint: Path) -> None:
+    outcome = a_stage(tiny_checkpoint, even_length).step(1)
+    assert all(t.reward == (t.num_sampled + 1) % 2 for t in outcome.trajectories)
+    assert {t.stop for t in outcome.trajectories} >= {StopReason.LENGTH}
+    assert all(turn.call in CallKind for t in outcome.trajectories for turn in t.turns)
+    assert all(
+        turn.result is None or turn.result.status is Status.OK
+        for t in outcome.trajectories
+        for turn in t.turns
+    )

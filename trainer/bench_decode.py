@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from transformers import GenerationMixin, Qwen3Config, Qwen3ForCausalLM
 
 from trainer.engine_local import LocalEngine
 from trainer.types import GenerateRequest
 
 
-def tiny_policy() -> PreTrainedModel:
+def tiny_policy() -> Qwen3ForCausalLM:
     """A random model of the tiny preset's shape: 0.72 M parameters."""
     torch.manual_seed(0)
     config = Qwen3Config(
@@ -64,7 +64,7 @@ def bench_decode(
 
 
 def _bench_batch(
-    model: PreTrainedModel, batch: int, prompt_len: int, num_new: int, num_rounds: int
+    model: Qwen3ForCausalLM, batch: int, prompt_len: int, num_new: int, num_rounds: int
 ) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(batch)
     prompts = torch.randint(3, 1024, (batch, prompt_len), generator=generator)
@@ -92,7 +92,7 @@ def _bench_batch(
     }
 
 
-def _engine_cpu_s(model: PreTrainedModel, prompts: list[list[int]], num_new: int) -> float:
+def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: int) -> float:
     """CPU seconds of one batch, prefill and sampling included, loading of weights not."""
     max_len = len(prompts[0]) + num_new
     engine = LocalEngine(
@@ -110,10 +110,11 @@ def _engine_cpu_s(model: PreTrainedModel, prompts: list[list[int]], num_new: int
     return time.process_time() - begin
 
 
-def _generate_cpu_s(model: PreTrainedModel, prompts: torch.Tensor, num_new: int) -> float:
+def _generate_cpu_s(model: Qwen3ForCausalLM, prompts: torch.Tensor, num_new: int) -> float:
     begin = time.process_time()
     with torch.inference_mode():
-        model.generate(
+        GenerationMixin.generate(
+            model,
             prompts,
             attention_mask=torch.ones_like(prompts),
             do_sample=True,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -285,8 +286,21 @@ def write_manifest(folder: Path, facts: object) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write sorted, indented JSON through a temporary file, so that a reader never sees half of it."""
+    """Write sorted, indented JSON through a temporary file, so that a reader never sees half of it.
+
+    What is not a finite number (the interval of a single value has no end) becomes null: JSON has no infinity.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+    part.write_text(json.dumps(_finite(value), indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
     part.replace(path)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -30,6 +30,7 @@ def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
     """Publish checkpoints/base. `view` holds model and rollout."""
     use_threads(runtime, runtime.threads.eval)
     folder = RunFolder.of(runtime)
+    began = time.monotonic()
     corpus = verify(folder.corpus)
     made = folder.checkpoint("base").with_name(".base.tmp")
     shutil.rmtree(made, ignore_errors=True)
@@ -50,7 +51,7 @@ def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
             "sections": {"model": view.model.model_dump(mode="json")},
             "facts": facts | {"rl_steps": 0},
         },
-        {"finished_unix_s": time.time()},
+        {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},
     )
 
 

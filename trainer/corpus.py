@@ -56,6 +56,7 @@ def build_corpus(view: Any, runtime: RuntimeSection) -> Manifest:
 
     `view` holds data, sandbox, rollout and sft.noise.
     """
+    began = time.monotonic()
     problems = load_split(runtime, "sft")
     chat = chat_format(view.rollout)
     try:
@@ -72,7 +73,7 @@ def build_corpus(view: Any, runtime: RuntimeSection) -> Manifest:
     except ProblemError as error:
         raise ConfigError(f"sft.noise: {error}") from None
     documents = [document_of(row, chat) for row in rows]
-    return _publish(documents, rows, view, runtime)
+    return _publish(documents, rows, view, runtime, began)
 
 
 def document_of(row: TeacherRow, chat: ChatFormat) -> Document:
@@ -93,7 +94,11 @@ def document_of(row: TeacherRow, chat: ChatFormat) -> Document:
 
 
 def _publish(
-    documents: Sequence[Document], rows: Sequence[TeacherRow], view: Any, runtime: RuntimeSection
+    documents: Sequence[Document],
+    rows: Sequence[TeacherRow],
+    view: Any,
+    runtime: RuntimeSection,
+    began: float,
 ) -> Manifest:
     folder = RunFolder.of(runtime).corpus
     made = folder.with_name(".corpus.tmp")
@@ -125,7 +130,7 @@ def _publish(
             "sections": sections,
             "facts": facts,
         },
-        {"finished_unix_s": time.time()},
+        {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},
     )
 
 

@@ -30,6 +30,7 @@ def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
         raise ConfigError(
             f"data.source = {data.source!r}: only procedural problems can be prepared without the hub"
         )
+    began = time.monotonic()
     splits = _generate(data)
     duplicates = splits.count_duplicates()
     print(f"duplicates over all splits: {duplicates.exact} exact, {duplicates.params} by parameters")
@@ -53,7 +54,7 @@ def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
         folder,
         made,
         {"stage": "data", "parent": None, "data": None, "sections": sections, "facts": facts},
-        {"finished_unix_s": time.time()},
+        {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},
     )
 
 

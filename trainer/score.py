@@ -7,6 +7,7 @@ to the token drawn there.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,7 @@ def score_samples(
     """Write out/tokens.parquet for a seeded draw of trajectories; returns counts."""
     from trainer.trajectories import read_parquet
 
+    began = time.monotonic()
     use_threads(runtime, runtime.threads.eval)
     if (checkpoint / MANIFEST).exists():
         verify(checkpoint)
@@ -108,6 +110,7 @@ def score_samples(
         "files": {"tokens.parquet": sha256_of(out / "tokens.parquet")},
         "selection": digest([analysis.num_trajectories, analysis.seed]),
     }
+    write_json(out / "run.json", {"seconds": time.monotonic() - began})
     write_json(out / "manifest.json", facts)
     return facts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -192,6 +193,8 @@ def _hub_rows(benchmark: Benchmark) -> Iterable[Mapping[str, Any]]:
     if benchmark.hub is None:
         raise DataUnavailable(advice)
     source = benchmark.hub
+    if not _hub_answers():
+        raise DataUnavailable(f"{advice} (hub {source.id}: no answer)")
     try:
         from datasets import load_dataset
 
@@ -200,3 +203,18 @@ def _hub_rows(benchmark: Benchmark) -> Iterable[Mapping[str, Any]]:
     except Exception as error:  # the hub client raises many kinds; all mean 'not reachable'
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise DataUnavailable(f"{advice} (hub {source.id}: {reason})") from None
+
+
+@functools.cache
+def _hub_answers() -> bool:
+    """One short question per process: the loading library itself asks six times, 23 seconds a benchmark."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=10, follow_redirects=True)
+    except Exception:
+        return False
+    return True

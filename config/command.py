@@ -6,6 +6,7 @@ Exit status: 0 done, 1 a check or gate fell short, 2 the input was wrong or the 
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -65,6 +66,9 @@ def read_sections(
 
     Raises ConfigError when both ways are used at once.
     """
+    # Before torch is loaded: its threads spin while they wait, and beside any other load two of them took 18 s for
+    # an update of the tiny model that takes 1.2 s when they sleep.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Imported here, because --help must not wait for the models.
     from config.resolve import resolve
     from config.sections import load_sections, sections_json, view_of

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
-from transformers import GenerationMixin, Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from trainer.engine_local import LocalEngine
 from trainer.types import GenerateRequest
@@ -113,8 +113,8 @@ def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: in
 def _generate_cpu_s(model: Qwen3ForCausalLM, prompts: torch.Tensor, num_new: int) -> float:
     begin = time.process_time()
     with torch.inference_mode():
-        GenerationMixin.generate(
-            model,
+        generate = cast(Callable[..., torch.Tensor], model.generate)
+        generate(
             prompts,
             attention_mask=torch.ones_like(prompts),
             do_sample=True,

@@ -14,6 +14,7 @@ import select
 import socket
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -25,65 +26,25 @@ from sandbox import fleet
 from sandbox.isolation import Layer, Level
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.settings import Settings
-from sandbox.wire import FrameReader, Kind, decode_result, encode_call, fault_of, pack, refusal
+from sandbox.wire import FrameReader, Kind, WireError, decode_result, encode_call, fault_of, pack, refusal
 
 
 class SandboxError(UserError):
     """The sandbox could not be started; the message says why and what to do."""
 
 
-class Sandbox:
-    """Runs Python code in isolated child processes of a supervisor of its own.
+MISSED_HEARTBEATS = 5
+"""A node that answers none of so many is taken for dead."""
 
-    Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; it is then started anew for
-    the next call. Safe to use from several threads.
 
-    Args:
-        workers: CPU cores it may fill.
-        preload: modules that fork servers import beforehand, by name.
-        queue_limit: calls waiting; one more is rejected. None: no limit.
-        min_isolation: refuse to start below this level: none, limits, syscalls or files.
-        niceness: priority of running code (0 to 19); it decays to 19 after 0.1 s.
-        slots_per_worker: calls running at once per worker.
-        affinity: CPU cores that code may run on.
-        deterministic: hide from the text shown what depends on clock and addresses.
-        others: any further field of `sandbox.settings.Settings`.
+class Caller:
+    """Calls in flight to one supervisor, wherever that runs: numbers, futures, sessions, and what its death means.
 
-    Raises:
-        SandboxError: isolation below the minimum, a module that is not installed, no process.
-
-    Example:
-        with Sandbox(workers=2) as sandbox:
-            result = sandbox.run(ToolCall(id="1", code="print(1 + 1)"))
+    Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; the next call then asks
+    for another link. Safe to use from several threads.
     """
 
-    def __init__(
-        self,
-        *,
-        workers: int = 2,
-        preload: Sequence[str] = ("numpy", "sympy"),
-        queue_limit: int | None = None,
-        min_isolation: str = "files",
-        niceness: int = 10,
-        slots_per_worker: int = 4,
-        affinity: Sequence[int] | None = None,
-        deterministic: bool = True,
-        **others: Any,
-    ) -> None:
-        if min_isolation not in list(Level):
-            raise SandboxError(f"min_isolation is {min_isolation!r}; give one of {', '.join(Level)}")
-        others["disabled_layers"] = tuple(Layer(name) for name in others.get("disabled_layers", ()))
-        self.settings = Settings(
-            workers=workers,
-            preload=tuple(preload),
-            queue_limit=queue_limit,
-            min_isolation=Level(min_isolation),
-            niceness=niceness,
-            slots_per_worker=slots_per_worker,
-            affinity=tuple(affinity) if affinity is not None else None,
-            deterministic=deterministic,
-            **others,
-        )
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._number = 0
         self._pending: dict[int, tuple[ToolCall, Future[ToolResult]]] = {}
@@ -91,12 +52,13 @@ class Sandbox:
         self._known_sessions: set[str] = set()
         self._lost_sessions: set[str] = set()
         self._replies: dict[int, Future[bytes]] = {}
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._is_closed = False
         self.started: dict[str, Any] = {}
         """What the supervisor said at its start: level, layers, process ids."""
-        with self._lock:
-            self._start()
+
+    def _new_link(self) -> Link:
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -182,8 +144,8 @@ class Sandbox:
 
     # The supervisor
 
-    def _start(self) -> _Link:
-        link = _Link(self.settings, self)
+    def _start(self) -> Link:
+        link = self._new_link()
         self.started = link.handshake()
         self._link = link
         link.listen()
@@ -202,7 +164,7 @@ class Sandbox:
         for future, call, payload in done:  # outside the lock: a callback may submit
             future.set_result(decode_result(payload, call.id))
 
-    def _on_death(self, link: _Link) -> None:
+    def _on_death(self, link: Link) -> None:
         with self._lock:
             if self._link is not link:
                 return
@@ -223,21 +185,74 @@ class Sandbox:
             reply.set_exception(SandboxError(why))
 
 
-class _Link:
-    """The socket to one supervisor process, and the thread that reads it."""
+class Sandbox(Caller):
+    """Runs Python code in isolated child processes of a supervisor of its own.
 
-    def __init__(self, settings: Settings, owner: Sandbox) -> None:
-        self._owner = owner
-        self._socket, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            fleet.command(settings.python, "supervisor", settings.to_text()),
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            env=fleet.clean_environment(),
-            cwd="/",
-            process_group=0,
+    Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; it is then started anew for
+    the next call. Safe to use from several threads.
+
+    Args:
+        workers: CPU cores it may fill.
+        preload: modules that fork servers import beforehand, by name.
+        queue_limit: calls waiting; one more is rejected. None: no limit.
+        min_isolation: refuse to start below this level: none, limits, syscalls or files.
+        niceness: priority of running code (0 to 19); it decays to 19 after 0.1 s.
+        slots_per_worker: calls running at once per worker.
+        affinity: CPU cores that code may run on.
+        deterministic: hide from the text shown what depends on clock and addresses.
+        others: any further field of `sandbox.settings.Settings`.
+
+    Raises:
+        SandboxError: isolation below the minimum, a module that is not installed, no process.
+
+    Example:
+        with Sandbox(workers=2) as sandbox:
+            result = sandbox.run(ToolCall(id="1", code="print(1 + 1)"))
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 2,
+        preload: Sequence[str] = ("numpy", "sympy"),
+        queue_limit: int | None = None,
+        min_isolation: str = "files",
+        niceness: int = 10,
+        slots_per_worker: int = 4,
+        affinity: Sequence[int] | None = None,
+        deterministic: bool = True,
+        **others: Any,
+    ) -> None:
+        if min_isolation not in list(Level):
+            raise SandboxError(f"min_isolation is {min_isolation!r}; give one of {', '.join(Level)}")
+        others["disabled_layers"] = tuple(Layer(name) for name in others.get("disabled_layers", ()))
+        self.settings = Settings(
+            workers=workers,
+            preload=tuple(preload),
+            queue_limit=queue_limit,
+            min_isolation=Level(min_isolation),
+            niceness=niceness,
+            slots_per_worker=slots_per_worker,
+            affinity=tuple(affinity) if affinity is not None else None,
+            deterministic=deterministic,
+            **others,
         )
-        theirs.close()
+        super().__init__()
+        with self._lock:
+            self._start()
+
+    def _new_link(self) -> Link:
+        return ProcessLink(self.settings, self)
+
+
+class Link:
+    """The socket to one supervisor, and the thread that reads it."""
+
+    def __init__(self, owner: Caller, link: socket.socket, *, heartbeat_s: float | None = None) -> None:
+        self._owner = owner
+        self._socket = link
+        self._heartbeat_s = heartbeat_s
+        self._heard_t = time.monotonic()
         self._reader = FrameReader()
         self._outbox: deque[bytes] = deque()
         self._send_lock = threading.Lock()
@@ -286,7 +301,7 @@ class _Link:
         events = select.POLLIN
         poller.register(self._socket.fileno(), events)
         while not self._is_closing:
-            for descriptor, _ in poller.poll():
+            for descriptor, _ in poller.poll(None if self._heartbeat_s is None else 1000 * self._heartbeat_s):
                 if descriptor == self._wake_read:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._wake_read, 4096)
@@ -294,7 +309,7 @@ class _Link:
             if wanted != events:
                 events = wanted
                 poller.modify(self._socket.fileno(), events)
-            if not self._read() and not self._is_closing:
+            if not (self._read() and self._is_heard()) and not self._is_closing:
                 self._owner._on_death(self)
                 return
 
@@ -324,8 +339,21 @@ class _Link:
             return False
         if not data:
             return False
-        self._owner._on_frames(self._reader.feed(data))
+        self._heard_t = time.monotonic()
+        try:
+            self._owner._on_frames(self._reader.feed(data))
+        except WireError:
+            return False
         return True
+
+    def _is_heard(self) -> bool:
+        """Ask for a sign of life when the line is silent; False after several went unanswered."""
+        if self._heartbeat_s is None:
+            return True
+        silent_s = time.monotonic() - self._heard_t
+        if silent_s >= self._heartbeat_s:
+            self.send(pack(Kind.HEARTBEAT, 0))
+        return silent_s < MISSED_HEARTBEATS * self._heartbeat_s
 
     def close(self) -> None:
         """Hang up; the supervisor cleans up and ends."""
@@ -336,8 +364,29 @@ class _Link:
         self.reap(wait_s=10.0)
 
     def reap(self, wait_s: float = 0.5) -> None:
-        """Make sure the process is gone."""
+        """Let go of the other side."""
         self._socket.close()
+
+
+class ProcessLink(Link):
+    """A supervisor of our own, as a child process."""
+
+    def __init__(self, settings: Settings, owner: Caller) -> None:
+        ours, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            fleet.command(settings.python, "supervisor", settings.to_text()),
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            env=fleet.clean_environment(),
+            cwd="/",
+            process_group=0,
+        )
+        theirs.close()
+        super().__init__(owner, ours)
+
+    def reap(self, wait_s: float = 0.5) -> None:
+        """Make sure the process is gone."""
+        super().reap()
         try:
             self._process.wait(timeout=wait_s)
         except subprocess.TimeoutExpired:

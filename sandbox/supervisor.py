@@ -129,12 +129,17 @@ class Supervisor:
                 self.sessions.on_readable(self.sessions.by_link[descriptor])
             elif descriptor in self.connections:
                 self._on_client(self.connections[descriptor], events)
+            else:
+                self._on_other(descriptor)
         now = time.monotonic()
         self.watch.act(now)
         if now >= self.next_housekeeping_t:
             self._keep_house(now)
         self._dispatch(now)
         self._send_all()
+
+    def _on_other(self, descriptor: int) -> None:
+        """A descriptor closed in this very round; a node has its listener here."""
 
     def _seconds_to_next(self) -> float:
         until = self.watch.next_t()

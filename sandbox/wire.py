@@ -60,6 +60,10 @@ class FrameReader:
         self._buffer = bytearray()
         self._max = max_frame_bytes
 
+    def raise_cap(self) -> None:
+        """Accept frames of any permitted size from now on."""
+        self._max = MAX_FRAME_BYTES
+
     def feed(self, data: bytes) -> list[tuple[Kind, int, bytes]]:
         """Frames completed by `data`.
 

@@ -1,0 +1,138 @@
+"""Nodes: the same calls over TCP, a secret at the door, and true answers when a node dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.client import SandboxError
+from sandbox.nodes import Nodes, RemoteNode
+from sandbox.records import Status
+from tests.sandbox.conftest import new_call
+
+SECRET = b"a secret of the tests"
+
+
+def _start(folder: Path, name: str, root: Path, *options: str) -> tuple[subprocess.Popen[bytes], str]:
+    (folder / "secret").write_bytes(SECRET)
+    place = folder / name
+    command = [
+        sys.executable,
+        "-m",
+        "sandbox",
+        "serve",
+        "--secret-file",
+        str(folder / "secret"),
+        "--port",
+        "0",
+    ]
+    command += ["--announce", str(place), "--preload", "", "--workers", "1", *options]
+    process = subprocess.Popen(command, cwd=root)
+    while not (place.exists() and place.read_text()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process, place.read_text()
+
+
+@pytest.fixture(scope="module")
+def two_nodes(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Iterator[list[str]]:
+    folder = tmp_path_factory.mktemp("nodes")
+    started = [_start(folder, f"node-{k}", project_root) for k in range(2)]
+    yield [address for _, address in started]
+    for process, _ in started:
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_calls_run_on_all_nodes_and_come_back_in_order(two_nodes: list[str]) -> None:
+    with Nodes(two_nodes, secret=SECRET) as nodes:
+        results = nodes.run_many(new_call(f"print({k})") for k in range(60))
+    assert [result.stdout for result in results] == [f"{k}\n" for k in range(60)]
+
+
+def test_a_session_stays_on_its_node(two_nodes: list[str]) -> None:
+    with Nodes(two_nodes, secret=SECRET) as nodes:
+        for name in ("a", "b", "c"):
+            nodes.run(new_call(f"x = '{name}'", session=name))
+        assert [nodes.run(new_call("x", session=name)).value for name in ("a", "b", "c")] == [
+            "'a'",
+            "'b'",
+            "'c'",
+        ]
+
+
+def test_a_wrong_secret_is_refused_and_the_node_lives_on(two_nodes: list[str]) -> None:
+    with pytest.raises(SandboxError, match="secret is wrong"):
+        RemoteNode(two_nodes[0], b"another secret, wrong")
+    with Nodes(two_nodes[:1], secret=SECRET) as nodes:
+        assert nodes.run(new_call("1")).value == "1"
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 4096, b"\x00" * 13, b""])
+def test_garbage_at_the_door_is_refused_and_the_node_lives_on(two_nodes: list[str], garbage: bytes) -> None:
+    host, port = two_nodes[0].split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as link:
+        link.sendall(garbage)
+        link.shutdown(socket.SHUT_WR)
+        while link.recv(4096):
+            pass
+    with Nodes(two_nodes[:1], secret=SECRET) as nodes:
+        assert nodes.run(new_call("1")).value == "1"
+
+
+def test_no_node_at_an_address_is_said_at_once() -> None:
+    with pytest.raises(SandboxError, match="does not answer"):
+        Nodes(["127.0.0.1:1"], secret=SECRET)
+
+
+def test_what_a_full_node_refuses_is_issued_again(tmp_path: Path, project_root: Path) -> None:
+    process, address = _start(tmp_path, "small", project_root, "--queue-limit", "2")
+    try:
+        with Nodes([address], secret=SECRET) as one, Nodes([address], secret=SECRET) as other:
+            futures = [
+                client.submit(new_call("import time\ntime.sleep(0.02)"))
+                for _ in range(40)
+                for client in (one, other)
+            ]
+            assert {future.result(120).status for future in futures} == {Status.OK}
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.kill
+def test_a_node_killed_under_load_ends_its_calls_and_the_other_goes_on(
+    tmp_path: Path, project_root: Path
+) -> None:
+    started = [_start(tmp_path, f"node-{k}", project_root) for k in range(2)]
+    with Nodes([address for _, address in started], secret=SECRET) as nodes:
+        nodes.run(new_call("x = 1", session="kept"))
+        futures = [nodes.submit(new_call("import time\ntime.sleep(0.3)")) for _ in range(24)]
+        os.kill(started[0][0].pid, signal.SIGKILL)
+        statuses = [future.result(120).status for future in futures]
+        assert set(statuses) == {Status.OK, Status.LOST}
+        assert nodes.run(new_call("5")).status in (Status.OK, Status.LOST)
+    started[0][0].wait(30)
+    started[1][0].terminate()
+    assert started[1][0].wait(30) == 0
+
+
+def test_a_secret_that_is_too_short_is_refused(tmp_path: Path, project_root: Path) -> None:
+    (tmp_path / "secret").write_text("short")
+    done = subprocess.run(
+        [sys.executable, "-m", "sandbox", "serve", "--secret-file", str(tmp_path / "secret")],
+        cwd=project_root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "at least 16" in done.stderr

@@ -121,8 +121,9 @@ class RolloutSection(Section):
     """Deterministic runs: a rollout rejoins exactly so many decode iterations after it left for a tool."""
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
-    reserve: Literal["worst_case", "running_quantile"]
-    """KV reserved per rollout: prompt + cap (the paper's K), or a running quantile of what rollouts needed."""
+    reserve: Literal["worst_case", "running_quantile", "forecast"]
+    """KV reserved per rollout: prompt + cap (the paper's K), a running quantile of what rollouts needed, or a
+    forecast from the lengths seen so far, with rare preemptions."""
     keep: Annotated[str, Field(pattern=r"^(all|trained|sample\([1-9][0-9]*\))$")]
     """Training trajectories written to disk: all, trained, or sample(n) per step."""
     seed: Count

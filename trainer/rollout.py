@@ -260,7 +260,7 @@ class RolloutLoop:
             )
             live.future, live.submitted_at = self.tool.submit(live.call), time.monotonic()
         self._away[live.session] = live
-        self._assign(self.policy.on_turn_end(live.session, float(self.cycle)))
+        self._assign(self.policy.on_turn_end(live.session, float(self.cycle), len(live.trajectory.ids)))
 
     def _rejoin(self, live: _Live) -> StopReason | None:
         """Show the model what its call gave. None: it goes on."""
@@ -321,7 +321,7 @@ class RolloutLoop:
             engine.release(live.session)
         if self.chat.session and live.num_calls:
             self.tool.close_session(live.session)
-        self._assign(self.policy.on_finish(live.session, float(self.cycle)))
+        self._assign(self.policy.on_finish(live.session, float(self.cycle), len(live.trajectory.ids)))
         yield (
             live.trajectory,
             RolloutClock(
@@ -356,6 +356,8 @@ class RolloutLoop:
         self.engine_s += time.monotonic() - began
         for completion in completions:
             del self._decoding[completion.session]
+        for engine in self.engines:
+            self._assign(self.policy.on_report(engine.report()))
         return completions
 
 

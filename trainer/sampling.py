@@ -16,7 +16,9 @@ from trainer.chat import ChatFormat
 from trainer.engine_local import LocalEngine
 from trainer.grpo import GrpoTrainer
 from trainer.rollout import RolloutClock, RolloutLoop, RolloutSettings, Task, Tool
+from trainer.scheduler.forecast import ForecastPolicy
 from trainer.scheduler.kv_budget import KvBudgetPolicy
+from trainer.scheduler.policy import Policy
 from trainer.tokenizer import FolderCodec
 from trainer.types import Trajectory
 
@@ -51,7 +53,7 @@ class Sampler:
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
         loop = RolloutLoop(
             engines=[self.engine],
-            policy=KvBudgetPolicy(capacities=[self.rollout.kv_tokens], reserve=self.rollout.reserve),
+            policy=scheduling_policy(self.rollout),
             tool=self.tool,
             chat=self.chat,
             codec=self.codec,
@@ -64,6 +66,13 @@ class Sampler:
         """Weights of a trainer in this process; every cached context goes with the old ones (public fault B43)."""
         self.engine.load_state_dict(trainer.export_weights(), trainer.model.config, version)
         self.engine.reset_prefix_cache()
+
+
+def scheduling_policy(rollout: RolloutSection) -> Policy:
+    """The configured admission to the one local engine; a fresh one for each batch."""
+    if rollout.reserve == "forecast":
+        return ForecastPolicy(capacities=[rollout.kv_tokens])
+    return KvBudgetPolicy(capacities=[rollout.kv_tokens], reserve=rollout.reserve)
 
 
 @contextmanager
@@ -83,6 +92,8 @@ def open_sampler(
         temperature=settings.temperature,
         top_p=settings.top_p,
         device=runtime.device,
+        # The policy sees the loop's time, so that a repeated run repeats its decisions.
+        clock=lambda: float(engine.iteration),
     )
     with open_tool(sandbox, runtime, control) as tool:
         yield Sampler(

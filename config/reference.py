@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 
 from config.errors import ConfigError
-from config.errors import ConfigError
 from config.model import Config, json_schema
 from config.resolve import DEFAULTS, read_yaml, resolve
 

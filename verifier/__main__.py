@@ -47,6 +47,10 @@ def grade(
     names = list(GraderName) if grader is Graders.BOTH else [GraderName(grader.value)]
     if cases is None and (gold is None or answer is None):
         raise fail("give --gold and --answer, or --cases FILE")
+    if cases is not None and GraderName.RSTAR_COMPAT in names:
+        from verifier.workers import shared_pool
+
+        shared_pool().start()
     rows = _cases(cases) if cases is not None else iter([("", gold or "", _boxed(answer or ""), "")])
     for id, wanted, response, fault in rows:
         for name in names:

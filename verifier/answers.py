@@ -109,6 +109,22 @@ _MODULUS = re.compile(
 _ORDINAL = re.compile(
     r"(?<=\d)\s*(?:\^\s*)?\{?\s*(?:\\text\s*\{\s*(?:st|nd|rd|th)\s*\}|(?:st|nd|rd|th)(?![a-z]))\s*\}?$"
 )
+_CUT_DECIMAL = re.compile(r"^([+-]?\d*\.\d{3,})\s*\\ldots$")
+_NUMBER_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 _DECIMAL = re.compile(r"[+-]?\s*(\d{1,3}(?:,\d{3})+|\d+)?\.(\d+)")
 _BARE_WORD = re.compile(r"^[A-Za-z][A-Za-z' .-]*$")
 _RELATIONS = {"=": "=", "<": "<", ">": ">", "\\le": "le", "\\ge": "ge", "\\ne": "ne", "\\in": "in"}
@@ -160,6 +176,8 @@ def _without_lead(text: str) -> str:
 def _special(text: str) -> Answer | None:
     inside = _IS_TEXT.match(text)
     plain = words(text)
+    if plain in _NUMBER_WORDS:
+        return Expression(Node("num", value=Fraction(_NUMBER_WORDS.index(plain)), name="int"))
     if _NO_SOLUTION.fullmatch(plain) or skeleton(text) in (r"\{\}", r"\emptyset", r"\{\emptyset\}"):
         return Nothing()
     if _ALL_REALS.fullmatch(plain) or skeleton(text) in (
@@ -388,7 +406,7 @@ def _expression(text: str) -> Expression | Text:
     if match is not None and match.start() > 0:
         modulus = Fraction(next(group for group in match.groups() if group))
         text = text[: match.start()].strip()
-    text = _ORDINAL.sub("", text)
+    text = _CUT_DECIMAL.sub(r"\1", _ORDINAL.sub("", text))
     text, unit = split_unit(text)
     percent = "\\pct" in text
     if percent:

@@ -12,7 +12,7 @@ from typing import Any
 
 import mpmath
 
-from verifier.latex import Node, TooHeavy
+from verifier.latex import Node, TooHeavy, Unreadable
 
 EXACT_BITS = 1 << 18
 """Largest numerator or denominator computed exactly."""
@@ -335,7 +335,7 @@ def _approximate_series(node: Node, where: Mapping[str, Fraction]) -> Any:
     try:
         indices = _series_range(node, where)
     except _NotRational:
-        raise Undefined("infinite sum") from None
+        raise Unreadable("infinite sum") from None
     total = _CONTEXT.mpf(0 if node.op == "sum" else 1)
     for index in indices:
         term = _approximate(node.args[2], {**where, node.name: Fraction(index)})

@@ -72,6 +72,10 @@ def compare(gold: str, answer: str) -> Comparison:
     try:
         left = read(gold_text)
         right = read(answer_text, grouped=grouped)
+        if (isinstance(left, Text) or isinstance(right, Text)) and words(gold_text) == words(
+            answer_text
+        ) != "":
+            return Comparison(Outcome.EQUAL, "same words")
         equal = same(left, right)
     except Unreadable as error:
         if words(gold_text) and words(gold_text) == words(answer_text):
@@ -167,9 +171,14 @@ def _as_list(answer: Answer) -> Answer:
         points = [
             isinstance(part, Bracketed) and (part.left, part.right) == ("(", ")") for part in answer.parts
         ]
-        if all(points) or not any(isinstance(part, Bracketed | Relation) for part in answer.parts):
+        values = [isinstance(part, Expression) or _is_equation(part) for part in answer.parts]
+        if all(points) or all(values):
             return Sequence(answer.parts)
     return answer
+
+
+def _is_equation(answer: Answer) -> bool:
+    return isinstance(answer, Relation) and set(answer.ops) == {"="}
 
 
 def _same_real_set(a: Answer, b: Answer) -> bool:
@@ -426,8 +435,28 @@ def _relation_against_value(relation: Relation, value: Answer) -> bool | None:
         return same(last, value)
     if not isinstance(last, Expression) or not isinstance(value, Expression) or last.node.variables():
         return False
-    # `.. = 0` is an equation, not a value.
-    return not same_value(value_of(last.node, {}), Fraction(0)) and same(last, value)
+    return _is_named_sum(relation) and same(last, value)
+
+
+def _is_named_sum(relation: Relation) -> bool:
+    """`m + n = 293` or `mn = .. = 293`: the left side only names a result. `x^2 + y^2 = 25` is an equation."""
+    first = relation.sides[0]
+    if not isinstance(first, Expression) or same_value(
+        value_of(_node_of(relation.sides[-1]), {}), Fraction(0)
+    ):
+        return False
+    return len(relation.sides) > 2 or _names_only(first.node)
+
+
+def _node_of(answer: Answer) -> Node:
+    assert isinstance(answer, Expression)
+    return answer.node
+
+
+def _names_only(node: Node) -> bool:
+    return node.op == "var" or (
+        node.op in ("add", "mul", "neg") and all(_names_only(arg) for arg in node.args)
+    )
 
 
 def parses(text: str) -> bool:

@@ -13,7 +13,7 @@ from verifier.policy import Require
 
 _THINKING = re.compile(r"<(/?)(?:think|thinking|reason)>")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
-_ANSWER_LINE = re.compile(r"(?i)(?<![a-z])answer(?:\s+is)?\s{0,3}[:\uff1a]")
+_ANSWER_LINE = re.compile(r"(?i)(?<![a-z])answer(?:\s+is)?[\s*_]{0,4}[:\uff1a]")
 _MARKDOWN = re.compile(r"\*\*|__|`")
 _EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 _PROSE = re.compile(r"(?i)\b(?:is|are)\b")

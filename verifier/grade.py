@@ -171,6 +171,7 @@ def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind
 
 
 def _worth_trying(text: str) -> bool:
+    text = re.sub(r"_\s*\{\s*\w\s*=", "_{", text)  # the index of a sum is no equation
     return len(text) <= 400 and not re.search(r"\\ldots|\\text|:|\\equiv|[=<>]|\\begin", text)
 
 

@@ -98,7 +98,7 @@ def normalise(answer: str) -> str:
     >>> normalise("\\dfrac{1}{2}\\,\\text{cm}"), normalise("\u00bd"), normalise("11,\\! 111"), normalise("90\u00b0")
     ('\\frac{1}{2} \\text{cm}', '\\frac{1}{2}', '11,111', '90\\deg')
     """
-    text = answer.strip()
+    text = answer.strip().rstrip("\\ ")
     text = _OUTER_MARKDOWN.sub(r"\1", text)
     if not text.isascii():
         text = _to_ascii_maths(text)

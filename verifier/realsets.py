@@ -117,7 +117,7 @@ def _of_relation(relation: Relation) -> RealSet:
         raise NotASet
     names = [_name(side) for side in relation.sides]
     if len(names) == 2 and not any(names):
-        return _of_linear(relation)
+        return _of_absolute(relation) if _absolute(relation) is not None else _of_linear(relation)
     if sum(name is not None for name in names) != 1:
         raise NotASet
     at = next(index for index, name in enumerate(names) if name is not None)
@@ -128,6 +128,30 @@ def _of_relation(relation: Relation) -> RealSet:
         other = relation.sides[index + 1 if at == index else index]
         result = _intersect(result, _half(op if at == index else _FLIPPED[op], other))
     return result
+
+
+def _absolute(relation: Relation) -> tuple[Node, str, Node] | None:
+    """(u, op, c) of `|u| op c`, whichever side the bars are on."""
+    low, high = relation.sides
+    if not isinstance(low, Expression) or not isinstance(high, Expression):
+        return None
+    op = relation.ops[0]
+    for side, other, seen in ((low.node, high.node, op), (high.node, low.node, _FLIPPED.get(op, op))):
+        if side.op == "fn" and side.name == "abs" and not other.variables():
+            return side.args[0], seen, other
+    return None
+
+
+def _of_absolute(relation: Relation) -> RealSet:
+    """`|u| < c` lies between -c and c, `|u| > c` outside."""
+    found = _absolute(relation)
+    if found is None or found[1] == "ne":
+        raise NotASet
+    inner, op, limit = found
+    upper = real_set(Relation((Expression(inner), Expression(limit)), (op,)))
+    negated = Expression(Node("neg", (limit,)))
+    lower = real_set(Relation((Expression(inner), negated), (_FLIPPED[op],)))
+    return _intersect(upper, lower) if op in ("<", "le") else _normal((*upper, *lower))
 
 
 def _of_linear(relation: Relation) -> RealSet:

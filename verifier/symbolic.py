@@ -43,7 +43,7 @@ def _read(text: str, *targets: Any) -> list[Any]:
 def _value(text: str) -> Any:
     parsed = _read(f"\\boxed{{{text}}}", LatexExtractionConfig())
     values = [value for value in parsed if isinstance(value, Basic)]
-    return values[0] if len(values) == 1 else None
+    return values[0].doit() if len(values) == 1 else None
 
 
 def _same_expression(left: Expr, right: Expr) -> bool:

@@ -38,7 +38,7 @@ _KNOWN: dict[str, str] = {
     for spelling in spellings.split()
 }
 _TEXT_TAIL = re.compile(
-    r"(?P<head>.*?[\d})!])\s*(?:\\text\s*\{(?P<unit>[^{}]*)\}\s*(?:/\s*\\text\s*\{[^{}]*\})?)\s*"
+    r"(?P<head>.*?[\w})!])\s*(?:\\text\s*\{(?P<unit>[^{}]*)\}\s*(?:/\s*\\text\s*\{[^{}]*\})?)\s*"
     r"(?P<power>\^\s*\{?\s*\d\s*\}?)?\.?$",
     re.DOTALL,
 )

@@ -19,6 +19,13 @@ def test_a_worker_compares_what_our_parser_cannot_read(worker: Worker) -> None:
     assert worker.ask("equal", r"\int_0^1 2x dx", "2", limit_s=60).value is False
 
 
+def test_sums_and_limits_without_end_are_compared_by_the_worker(worker: Worker) -> None:
+    assert (
+        worker.ask("equal", r"\sum_{n=1}^\infty \frac{1}{n^2}", r"\frac{\pi^2}{6}", limit_s=60).value is True
+    )
+    assert worker.ask("equal", r"\lim_{x\to 0} \frac{\sin x}{x}", "2", limit_s=60).value is False
+
+
 def test_a_worker_is_killed_at_the_limit_and_answers_again(worker: Worker) -> None:
     assert worker.ask("math_verify", "3", r"\boxed{(10^9)!}", limit_s=0.3).timed_out
     assert worker.ask("math_verify", "3", r"\boxed{3}", limit_s=60).value is True

@@ -1,0 +1,234 @@
+"""Evaluation of a tiny random checkpoint, through the function and through the command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from config.model import Config, Control, EvalPlan
+from config.resolve import ConfigError
+from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
+from trainer.trajectories import read_parquet
+from trainer.types import Problem, StopReason
+from verifier.__main__ import app
+from verifier.evaluate import evaluate
+
+RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
+
+
+@pytest.fixture(scope="module")
+def run_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with one random checkpoint and three rings of three problems."""
+    root = tmp_path_factory.mktemp("run")
+    make_checkpoint(root)
+    (root / "data").mkdir()
+    for ring, file in RING_FILES.items():
+        problems = [
+            Problem(
+                id=f"{ring}-{i}", prompt=f"What is {i} + {i}?", answer=str(2 * i), family="sum", split=ring
+            )
+            for i in range(3)
+        ]
+        lines = "".join(json.dumps(problem.to_json()) + "\n" for problem in problems)
+        (root / "data" / f"{file}.jsonl").write_text(lines)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def torch_settings() -> Iterator[None]:
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)
+
+
+def plan(
+    *benchmarks: str, k: int = 2, control: Control = Control.TOOL_OFF, limit: int | None = None
+) -> EvalPlan:
+    """Without the tool by default: no sandbox has to start."""
+    return EvalPlan(
+        checkpoint="sft", benchmarks=list(benchmarks), k=k, temperature=1.0, limit=limit, control=control
+    )
+
+
+def run(run_root: Path, out: Path, *plans: EvalPlan, work: Path | None = None) -> dict[str, Any]:
+    config: Config = tiny_config("eval.max_response=40")
+    view = SimpleNamespace(
+        rollout=config.rollout, sandbox=config.sandbox, eval=config.eval, analysis=config.analysis
+    )
+    return evaluate(
+        checkpoint=run_root / "checkpoints" / "sft", name="sft", plans=plans, view=view, runtime=config.runtime,
+        rings=run_root / "data", out=out, work=work or out / "work",
+    )  # fmt: skip
+
+
+def test_an_evaluation_leaves_samples_scores_and_what_could_not_be_asked(
+    run_root: Path, tmp_path: Path
+) -> None:
+    summary = run(run_root, tmp_path, plan("procedural", "aime24"))
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert {"checkpoint_digest", "settings", "policies", "scores", "behaviour", "samples_sha256"} <= set(
+        summary
+    )
+    rows = {(row["benchmark"], row["metric"], row["grader"]) for row in summary["scores"]}
+    for name in ("procedural-numbers", "procedural-composition", "procedural-family", "procedural"):
+        assert {
+            (name, metric, grader) for metric in ("avg@2", "pass@2") for grader in ("strict", "rstar_compat")
+        } <= rows
+    pooled = next(
+        row for row in summary["scores"] if row["benchmark"] == "procedural" and row["metric"] == "avg@2"
+    )
+    assert (pooled["num_questions"], pooled["num_samples"], pooled["control"]) == (9, 18, "tool_off")
+    (missing,) = json.loads((tmp_path / "unavailable.json").read_text())
+    assert missing["benchmark"] == "aime24"
+    assert missing["how"]
+    samples = read_parquet(tmp_path / "samples.parquet")
+    assert len(samples) == 18
+    told = next(row for row in summary["behaviour"] if row["benchmark"] == "procedural")
+    failed = ("wrong_frac", "unparsed_frac", "no_answer_frac", "timeout_frac", "infra_failed_frac")
+    assert sum(told[name] for name in failed) + pooled["value"] == pytest.approx(1.0)
+    assert (told["infra_failed_frac"], told["prompt_does_not_fit_frac"]) == (0.0, 0.0)
+    assert all(set(t.verdicts) == {"strict", "rstar_compat"} and t.kept is None for t in samples)
+    assert {t.stop for t in samples} <= set(StopReason) - {StopReason.ABORTED}
+    assert not [p for p in (tmp_path / "work").iterdir() if p.is_dir()]
+
+
+def test_an_uncontrolled_score_stands_beside_its_shortcut_controls(run_root: Path, tmp_path: Path) -> None:
+    summary = run(run_root, tmp_path, plan("procedural-numbers", k=1, control=Control.NONE))
+    rows = {(row["control"], row["metric"]): row for row in summary["scores"] if row["grader"] == "strict"}
+    assert set(rows) == {
+        ("none", "avg@1"),
+        ("shuffled_golds", "avg@1"),
+        ("mute", "avg@1"),
+        ("none", "chance"),
+    }
+    assert rows["mute", "avg@1"]["value"] == 0.0
+    assert rows["none", "chance"]["value"] == pytest.approx(1 / 3)
+
+
+def test_a_killed_evaluation_ends_with_the_same_samples(run_root: Path, tmp_path: Path) -> None:
+    """Shards of a finished ring are read back, the others sampled again; a failed write loses none of them."""
+    wanted = run(run_root, tmp_path / "straight", plan("procedural"))
+    blocked, work = tmp_path / "blocked", tmp_path / "work"
+    blocked.write_text("a file where the folder should be")
+    with pytest.raises(OSError):  # noqa: PT011
+        run(run_root, blocked, plan("procedural"), work=work)
+    shards = sorted(work.glob("*/*.jsonl"))
+    assert len(shards) == 3
+    shards[1].unlink()
+    shutil.rmtree(shards[2].parent)
+    again = run(run_root, tmp_path / "resumed", plan("procedural"), work=work)
+    assert again == wanted
+    straight, resumed = (tmp_path / name / "samples.parquet" for name in ("straight", "resumed"))
+    assert straight.read_bytes() == resumed.read_bytes()
+
+
+def test_another_plan_does_not_take_the_shards_of_the_first(run_root: Path, tmp_path: Path) -> None:
+    blocked, work = tmp_path / "blocked", tmp_path / "work"
+    blocked.write_text("")
+    with pytest.raises(OSError):  # noqa: PT011
+        run(run_root, blocked, plan("procedural-numbers", k=1), work=work)
+    run(run_root, tmp_path / "out", plan("procedural-numbers", k=3), work=work)
+    assert len(read_parquet(tmp_path / "out" / "samples.parquet")) == 9
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        [plan("procedural", "procedural-numbers")],
+        [plan("procedural-numbers"), plan("procedural-numbers", limit=1)],
+    ],
+    ids=["within a plan", "in two plans"],
+)
+def test_the_same_sampling_twice_is_refused_before_it_costs_anything(
+    plans: list[EvalPlan], run_root: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"procedural-numbers .* is asked twice"):
+        run(run_root, tmp_path, *plans)
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_limit_draws_the_same_questions_each_time(run_root: Path, tmp_path: Path) -> None:
+    asked = []
+    for name in ("one", "other"):
+        run(run_root, tmp_path / name, plan("procedural-numbers", k=1, limit=2))
+        asked.append({t.problem for t in read_parquet(tmp_path / name / "samples.parquet")})
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 2
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+def command(run_root: Path, out: Path, *arguments: str) -> Any:
+    folder = run_root / "checkpoints" / "sft"
+    settings = (
+        f"runtime.interop_threads={torch.get_num_interop_threads()}",
+        "runtime.threads={sft: 1, rl: 1, eval: 1}",
+        "eval.max_response=40",
+    )
+    options = [part for setting in settings for part in ("--set", setting)]
+    fixed = ["--checkpoint", str(folder), "--out", str(out), "-k", "1", "--control", "tool_off"]
+    return CliRunner().invoke(app, ["evaluate", *fixed, *options, *arguments])
+
+
+def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -> None:
+    done = command(run_root, tmp_path / "out", "--benchmark", "procedural-numbers", "--json")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert {row["checkpoint"] for row in rows} == {"sft"}
+    assert {row["metric"] for row in rows} == {"avg@1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--benchmark", "aime99"], "aime99"),
+        (["--benchmark", "procedural-numbers", "--checkpoint", "absent"], "absent: holds no checkpoint"),
+        (
+            ["--benchmark", "procedural-numbers", "--control", "half"],
+            "--control half: must be one of none, tool_off",
+        ),
+        (["--benchmark", "procedural-numbers", "--set", "eval.sed=1"], "nearest known key: eval.seed"),
+        (["--name", "rl9"], "eval.plans has no plan for checkpoint 'rl9'"),
+        (["--benchmark", "procedural-numbers", "--benchmark", "procedural-numbers"], "is asked twice"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(
+    arguments: list[str], told: str, run_root: Path, tmp_path: Path
+) -> None:
+    done = command(run_root, tmp_path / "out", *arguments)
+    assert done.exit_code == 2, done.output
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "row", ["{", '{"id": "a", "prompt": "q"}', '{"id": "a", "prompt": "q", "answer": ""}']
+)
+def test_wrong_data_is_refused_with_status_2(row: str, run_root: Path, tmp_path: Path) -> None:
+    rings = tmp_path / "rings"
+    rings.mkdir()
+    (rings / "test-numbers.jsonl").write_text(row + "\n")
+    done = command(run_root, tmp_path / "out", "--benchmark", "procedural-numbers", "--rings", str(rings))
+    assert done.exit_code == 2, done.output
+    assert "test-numbers.jsonl" in done.stderr
+
+
+def test_a_checkpoint_whose_weights_changed_is_refused_with_status_2(run_root: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run_root / "checkpoints" / "sft", copy)
+    with (copy / "model.safetensors").open("ab") as file:
+        file.write(b"\0")
+    done = command(run_root, tmp_path / "out", "--benchmark", "procedural-numbers", "--checkpoint", str(copy))
+    assert done.exit_code == 2
+    assert "model.safetensors: sha256" in done.stderr

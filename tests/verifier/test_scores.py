@@ -1,0 +1,125 @@
+"""From graded samples to score rows: what is counted, what is left out, what the controls can reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
+from verifier.grade import grade
+from verifier.policy import EVAL_GRADERS, GradePolicy, GraderName
+from verifier.scores import (
+    Slice,
+    chance,
+    control_scores,
+    disagreements,
+    outcomes_of,
+    score,
+    shuffled_golds,
+)
+from verifier.verdict import Verdict, VerdictKind
+
+ABOUT = Slice(checkpoint="sft", benchmark="b", temperature=1.0)
+POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)
+
+
+def problem(name: str, answer: str, family: str = "f") -> Problem:
+    return Problem(id=name, prompt="", answer=answer, family=family)
+
+
+def a_sample(name: str, sample: int, answer: str | None, gold: str = "4", **changes: Any) -> Trajectory:
+    """A graded sample; answer None: our side lost it."""
+    text = f"</reason><answer>\\boxed{{{answer}}}</answer>"
+    fields: dict[str, Any] = {
+        "ids": [1, 2, 3], "mask": [False, True, True], "logprob": [0.0, -1.0, -1.0], "prompt_len": 1,
+        "turns": [Turn(text=text, start=1, end=3, call=CallKind.NONE)],
+        "stop": StopReason.ABORTED if answer is None else StopReason.ANSWER,
+    }  # fmt: skip
+    made = Trajectory(
+        run="r", checkpoint="sft", benchmark="b", problem=name, sample=sample, **(fields | changes)
+    )
+    made.verdicts = {str(name): verdict for name, verdict in grade(problem(name, gold), made, POLICY).items()}
+    return made
+
+
+def test_samples_that_our_side_lost_are_in_no_outcome() -> None:
+    samples = [a_sample("a", 0, "4"), a_sample("a", 1, None), a_sample("a", 2, "5"), a_sample("b", 0, None)]
+    assert outcomes_of(samples, GraderName.STRICT) == {"a": [1.0, 0.0]}
+
+
+def test_a_question_with_one_sample_has_an_average_and_no_pass_rate() -> None:
+    (row,) = score({"a": [1.0], "b": [0.0]}, ABOUT)
+    assert (row.metric, row.value, row.num_questions, row.num_samples) == ("avg@1", 0.5, 2, 2)
+    assert 0.0 <= row.low <= row.value <= row.high <= 1.0
+    assert row.rerun_se is None
+
+
+def test_several_samples_give_average_and_pass_rate() -> None:
+    average, passed = score({"b": [1.0, 0.0, 0.0, 0.0], "a": [0.0] * 4, "c": [1.0] * 4}, ABOUT)
+    assert (average.metric, average.value) == ("avg@4", pytest.approx(5 / 12))
+    assert (passed.metric, passed.value) == ("pass@4", pytest.approx(2 / 3))
+    assert list(average.questions) == ["a", "b", "c"]
+    assert average.rerun_se is not None
+    assert average.rerun_se > 0
+    assert 0.0 <= passed.low <= passed.value <= passed.high <= 1.0
+
+
+def test_questions_weigh_alike_whatever_was_lost_of_them() -> None:
+    average, passed = score({"a": [1.0, 1.0, 1.0], "b": [0.0, 0.0]}, ABOUT)
+    assert average.value == 0.5
+    assert (average.metric, passed.metric) == ("avg@2", "pass@2")
+
+
+def test_nothing_graded_gives_no_row() -> None:
+    assert score({}, ABOUT) == []
+
+
+def test_permuted_golds_are_others_of_the_family_and_come_once_each() -> None:
+    problems = [problem(f"{family}{i}", f"{family}{i}", family) for family in "xyz" for i in range(5)]
+    shuffled = shuffled_golds(problems, seed=1)
+    assert sorted(p.answer for p in shuffled.values()) == sorted(p.answer for p in problems)
+    for name, moved in shuffled.items():
+        assert moved.answer != name
+        assert moved.answer[0] == name[0]
+    assert shuffled == shuffled_golds(problems[::-1], seed=1)
+    assert shuffled != shuffled_golds(problems, seed=2)
+
+
+def test_a_problem_alone_in_its_family_stands_in_no_permuted_score() -> None:
+    """It would keep its own gold, and the control would score like the model."""
+    problems = [problem("a", "1"), problem("b", "2"), problem("alone", "7", "other")]
+    assert set(shuffled_golds(problems, seed=1)) == {"a", "b"}
+    samples = [a_sample("a", 0, "1", "1"), a_sample("b", 0, "2", "2"), a_sample("alone", 0, "7", "7")]
+    rows = {(row.control, row.metric): row for row in control_scores(problems, samples, POLICY, ABOUT)}
+    permuted = rows["shuffled_golds", "avg@1"]
+    assert (permuted.value, permuted.num_questions) == (0.0, 2)
+    lone = control_scores(problems[2:], samples[2:], POLICY, ABOUT)
+    assert {row.control for row in lone} == {"mute", "none"}
+
+
+def test_the_controls_cost_no_samples_and_catch_a_key() -> None:
+    """Whoever answers with the permuted golds has seen a key: the control shows it."""
+    problems = [problem(name, str(i)) for i, name in enumerate("abcd")]
+    shuffled = shuffled_golds(problems, ABOUT.seed)
+    honest = [a_sample(p.id, 0, p.answer, p.answer) for p in problems]
+    cheating = [a_sample(p.id, 0, shuffled[p.id].answer, p.answer) for p in problems]
+    for samples, wanted in ((honest, 0.0), (cheating, 1.0)):
+        rows = {(row.control, row.metric): row for row in control_scores(problems, samples, POLICY, ABOUT)}
+        assert rows["shuffled_golds", "avg@1"].value == wanted
+        assert rows["mute", "avg@1"].value == 0.0
+        constant = rows["none", "chance"]
+        assert (constant.value, constant.low, constant.high) == (0.25, 0.25, 0.25)
+
+
+def test_chance_takes_the_best_constant_of_each_family() -> None:
+    problems = [problem("a", "1"), problem("b", "1"), problem("c", "2"), problem("d", "9", "other")]
+    assert chance(problems) == 0.75
+
+
+def test_samples_on_which_the_graders_differ_are_listed() -> None:
+    samples = [a_sample("a", i, "4") for i in range(2)]
+    samples[1].verdicts["rstar_compat"] = Verdict(id="a", verdict=VerdictKind.WRONG, grader="rstar_compat")
+    (only,) = disagreements(samples)
+    assert (only["problem"], only["sample"]) == ("a", 1)
+    assert (only["strict"], only["rstar_compat"], only["extracted"]) == ("correct", "wrong", "4")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,8 @@ ROOT = HERE.parents[1]
 COPIED = ("config", "sandbox", "verifier", "trainer", "analysis", "tests", "docs", "pyproject.toml")
 PACKAGES = ("config", "sandbox", "verifier", "trainer", "analysis", "tests")
 TEST_LIMIT_S = 90
+CPU_LIMIT_S = 120
+"""Ends a mutant that never ends: hypothesis may try an endless example again after each time-out."""
 TESTS_FAILED = 1
 
 
@@ -98,6 +101,7 @@ def run_tests(tree: Path, tests: Sequence[str]) -> int:
         status = 99
         try:
             _enter(tree)
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S))
             import pytest
 
             options = ["-x", "-q", "-p", "no:cacheprovider", "-o", f"timeout={TEST_LIMIT_S}"]

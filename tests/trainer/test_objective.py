@@ -70,6 +70,13 @@ def test_clip_table_of_ratio_and_sign(
     assert sums.num_tokens == 1
 
 
+@pytest.mark.parametrize(("ratio", "advantage"), [(2.0, 1.0), (0.5, -1.0)])
+def test_a_ratio_exactly_at_its_bound_still_pulls(ratio: float, advantage: float) -> None:
+    _, gradient, sums = one_token(ratio, advantage, Clip(low=0.5, high=1.0))
+    assert gradient == -ratio * advantage
+    assert (sums.num_clipped_low, sums.num_clipped_high) == (0, 0)
+
+
 def test_the_dual_clip_binds_only_far_above_for_negative_advantages() -> None:
     clip = Clip(dual=3.0)
     assert one_token(2.9, -1.0, clip)[1] == pytest.approx(2.9)
@@ -346,6 +353,7 @@ def test_whole_sequences_outside_the_cap_are_left_out_on_both_sides() -> None:
     row = torch.tensor([0, 0, 1, 1, 2, 2])
     assert sequence_keep(log_ratio, row, 4, cap=3.0) == [False, False, True, True]
     assert sequence_keep(log_ratio, row, 3, cap=3.4) == [True, True, True]
+    assert sequence_keep(torch.tensor([0.0, 0.1]), torch.tensor([0, 1]), 2, cap=1.0) == [True, False]
     with pytest.raises(ValueError, match="cap"):
         sequence_keep(log_ratio, row, 3, cap=0.5)
 

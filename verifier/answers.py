@@ -145,7 +145,7 @@ def read(text: str, *, grouped: bool = False) -> Answer:
     Raises:
         Unreadable: no rule and not the parser of expressions can read it.
 
-    >>> type(read("(1,2)")).__name__, type(read("x<2")).__name__, type(read("1,2")).__name__
+    >>> type(read("(3,8)")).__name__, type(read("x<2")).__name__, type(read("3,8")).__name__
     ('Bracketed', 'Relation', 'Sequence')
     """
     text = _without_lead(flatten_parentheses(text.strip()))

@@ -73,8 +73,8 @@ def extract(text: str, *, require: Require = Require.ANY, truncated: bool = Fals
 def extract_letter(text: str) -> Extraction:
     r"""The letter of a multiple-choice response: last 'Answer: X', else the last box; nothing is guessed.
 
-    >>> extract_letter("Answer: B").answer, extract_letter(r"so \boxed{\text{(C)}}").answer
-    ('B', 'C')
+    >>> extract_letter("Answer: B").answer, extract_letter(r"so \boxed{\text{(D)}}").answer
+    ('B', 'D')
     >>> extract_letter("It is A or B").answer is None
     True
     """

@@ -78,7 +78,7 @@ class _Token:
 def parse(text: str) -> Node:
     r"""Parse one expression.
 
-    >>> parse(r"2 \frac{1}{3}").op, parse("2x").op, parse("7!").op
+    >>> parse(r"5 \frac{3}{4}").op, parse("2x").op, parse("8!").op
     ('add', 'mul', 'fact')
     """
     parser = _Parser(_tokens(flatten_parentheses(text)))

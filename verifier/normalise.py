@@ -146,8 +146,8 @@ def _strip_sentence_end(text: str) -> str:
 def words(text: str) -> str:
     r"""Plain words of a text answer: no markup, case or punctuation.
 
-    >>> words(r"\text{(C)}"), words("No Solution."), words(r"\text{ Evelyn }")
-    ('c', 'no solution', 'evelyn')
+    >>> words(r"\text{(D)}"), words("No Value."), words(r"\text{ Tuesday }")
+    ('d', 'no value', 'tuesday')
     """
     text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
     text = re.sub(r"[^\w+\-*/=<>^\\|.:]+", " ", text.casefold())
@@ -157,7 +157,7 @@ def words(text: str) -> str:
 def skeleton(text: str) -> str:
     r"""The normalised answer without idle spaces and braces: equal skeletons are equal answers.
 
-    A space between two letters or digits stays: `2 1/3` is not `21/3`.
+    A space between two letters or digits stays: `5 3/4` is not `53/4`.
 
     >>> skeleton(normalise(r"x + y^{2}")) == skeleton(normalise("x+y^2"))
     True

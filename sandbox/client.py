@@ -196,7 +196,7 @@ class Sandbox(Caller):
         preload: modules that fork servers import beforehand, by name.
         queue_limit: calls waiting; one more is rejected. None: no limit.
         min_isolation: refuse to start below this level: none, limits, syscalls or files.
-        niceness: priority of running code (0 to 19); it decays to 19 after 0.1 s.
+        niceness: steps of priority that running code stands below the caller; 19 after 0.1 s.
         slots_per_worker: calls running at once per worker.
         affinity: CPU cores that code may run on.
         deterministic: hide from the text shown what depends on clock and addresses.

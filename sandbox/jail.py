@@ -137,6 +137,6 @@ def move_high(descriptor: int) -> int:
 
 def lower_priority(niceness: int, affinity: tuple[int, ...] | None) -> None:
     """Step behind whatever else runs on this machine."""
-    os.nice(max(0, niceness - os.getpriority(os.PRIO_PROCESS, 0)))
+    os.nice(niceness)
     if affinity is not None:
         os.sched_setaffinity(0, affinity)

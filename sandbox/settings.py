@@ -29,9 +29,9 @@ class Settings:
     """Calls waiting; one more is rejected with a retry-after. None: no limit."""
     min_isolation: Level = Level.FILES
     niceness: int = 10
-    """Priority of running code at its start."""
+    """Steps of priority that running code stands below the caller at its start."""
     decayed_niceness: int = 19
-    """Priority of code that has run for 0.1 s."""
+    """The same of code that has run for 0.1 s."""
     affinity: tuple[int, ...] | None = None
     """CPU cores that code may run on; None: any."""
     deterministic: bool = True

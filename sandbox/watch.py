@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import time
 
 from sandbox.runs import Run
@@ -20,7 +21,7 @@ class Watch:
     """One timer per running call. CPU time is read by the fork server: it alone knows a pid is still its child."""
 
     def __init__(self, settings: Settings) -> None:
-        self._decayed_niceness = settings.decayed_niceness
+        self._decayed_niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + settings.decayed_niceness)
         self._decays = settings.decayed_niceness > settings.niceness
         self._timers: list[tuple[float, int, Run]] = []
         self._order = itertools.count()

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 from config.model import Normalisation
 from tests.trainer.tiny_models import VOCAB, tiny_model
 from trainer.logprobs import token_scores
+from trainer.model import head_weight
 from trainer.objective import Clip, clipped_loss, row_weights
 from trainer.pack import MicroBatch, pack, packed_schedule, pad, padded_schedule
 from trainer.types import Row
@@ -65,7 +66,7 @@ def loss_and_gradient(layout: str, dtype: torch.dtype) -> tuple[float, Tensor, l
     )
     total, logprobs = 0.0, {}
     for micro_batch in micro_batches:
-        head = model.get_output_embeddings().weight
+        head = head_weight(model)
         scores = token_scores(hidden_states(model, micro_batch), head, torch.from_numpy(micro_batch.target_S))
         row = torch.from_numpy(micro_batch.row_S)
         loss, _ = clipped_loss(

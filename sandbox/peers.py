@@ -67,12 +67,13 @@ def judge_goodput(url: str, programs: list[Program], *, in_flight: int, batch: i
 
 def _post(url: str, programs: list[Program]) -> int:
     submissions = [{"type": "python", "solution": program.code, "input": ""} for program in programs]
+    results: list[dict[str, object]] = []
     if len(programs) == 1:
         results = [_send(f"{url}/run", submissions[0])]
     else:
-        results = _send(f"{url}/run/long-batch", {"type": "batch", "submissions": submissions}).get(
-            "results", []
-        )
+        answer = _send(f"{url}/run/long-batch", {"type": "batch", "submissions": submissions}).get("results")
+        if isinstance(answer, list):
+            results = [entry for entry in answer if isinstance(entry, dict)]
     return sum(_is_right(program, result) for program, result in zip(programs, results, strict=False))
 
 

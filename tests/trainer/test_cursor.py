@@ -1,0 +1,48 @@
+"""Which problems a step works on: a pure function, so that resuming needs no state."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.cursor import problems_of_step
+from trainer.seeds import derive_seed
+from trainer.types import Problem
+
+
+def pool(num: int) -> list[Problem]:
+    return [Problem(id=f"p{i:02d}", prompt="", answer="0") for i in range(num)]
+
+
+def ids(step: int, count: int, num: int, seed: int = 0) -> list[str]:
+    return [problem.id for problem in problems_of_step(pool(num), step, count, seed)]
+
+
+def test_a_step_depends_on_seed_step_and_members_and_not_on_the_order_of_the_pool() -> None:
+    assert ids(3, 4, 9) == [p.id for p in problems_of_step(pool(9)[::-1], 3, 4, 0)]
+    assert ids(3, 4, 9) != ids(3, 4, 9, seed=1)
+    assert ids(3, 4, 9) != ids(2, 4, 9)
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 30))
+def test_no_step_holds_a_problem_twice(num: int, count: int, step: int) -> None:
+    if count <= num:
+        assert len(set(ids(step, count, num))) == count
+    else:
+        with pytest.raises(ValueError, match="needs a pool"):
+            ids(step, count, num)
+
+
+def test_each_epoch_visits_every_problem_before_any_comes_again() -> None:
+    steps = [ids(step, 3, 12) for step in range(1, 9)]
+    for epoch in (steps[:4], steps[4:]):
+        assert sorted(name for step in epoch for name in step) == [p.id for p in pool(12)]
+    assert steps[:4] != steps[4:]
+
+
+def test_seeds_differ_by_part_order_and_type() -> None:
+    parts = [(7, "a", 1), (7, "a", 2), (7, 1, "a"), (7, "a", "1"), (7, "a1"), ("7", "a", 1), (8, "a", 1)]
+    seeds = {derive_seed(*each) for each in parts}
+    assert len(seeds) == len(parts)
+    assert all(0 <= seed < 2**63 for seed in seeds)

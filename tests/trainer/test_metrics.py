@@ -1,0 +1,78 @@
+"""What one step tells: each quantity on a case that can be counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sandbox.records import Status, ToolResult
+from trainer.metrics import calls_of, group_metrics, rollout_metrics
+from trainer.types import CallKind, StopReason, Trajectory, Turn
+
+
+def a_turn(
+    start: int,
+    end: int,
+    call: CallKind = CallKind.NONE,
+    status: Status | None = None,
+    code: str | None = None,
+) -> Turn:
+    result = None if status is None else ToolResult(id="c", status=status)
+    return Turn(text="<answer>", start=start, end=end, call=call, result=result, code=code)
+
+
+def a_rollout(*turns: Turn, reward: float | None = 1.0, stop: StopReason = StopReason.ANSWER) -> Trajectory:
+    length = turns[-1].end if turns else 1
+    mask = [any(turn.start <= i < turn.end for turn in turns) for i in range(length)]
+    fields: dict[str, Any] = {"ids": [0] * length, "mask": mask, "logprob": [0.0] * length, "prompt_len": 1}
+    return Trajectory(
+        run="r", checkpoint="c", benchmark="rl1", problem="p", sample=0, turns=list(turns), reward=reward, stop=stop,
+        **fields,
+    )  # fmt: skip
+
+
+RECOVERED = a_rollout(
+    a_turn(1, 4, CallKind.EXECUTED, Status.ERROR, "a"),
+    a_turn(6, 8, CallKind.EXECUTED, Status.OK, "b"),
+    a_turn(9, 12),
+)
+LOOPED = a_rollout(
+    a_turn(1, 3, CallKind.EXECUTED, Status.OK, "a"), a_turn(4, 6, CallKind.EXECUTED, Status.OK, "a"),
+    a_turn(7, 9, CallKind.EXECUTED, code="a"), reward=0.0, stop=StopReason.MAX_TURNS,
+)  # fmt: skip
+CUT = a_rollout(a_turn(1, 11), reward=0.0, stop=StopReason.LENGTH)
+LOST = a_rollout(a_turn(1, 2, CallKind.EXECUTED), reward=None, stop=StopReason.ABORTED)
+
+
+def test_calls_are_the_models_mistakes_and_what_ran() -> None:
+    mistakes = a_rollout(a_turn(1, 2, CallKind.PARSE_ERROR), a_turn(3, 4, CallKind.UNKNOWN_TOOL))
+    counts = [len(calls_of(t)) for t in (mistakes, RECOVERED, LOOPED, CUT, LOST)]
+    assert counts == [2, 2, 2, 0, 0]
+
+
+def test_each_quantity_of_a_small_batch_is_what_counting_gives() -> None:
+    told = rollout_metrics([RECOVERED, LOOPED, CUT, LOST])
+    wanted = {
+        "num_rollouts": 4, "num_graded": 3, "num_aborted": 1, "num_sampled_tokens": 8 + 6 + 10 + 1, "num_tool_calls": 4,
+        "accuracy": 1 / 3, "reward_mean": 1 / 3, "response_len_mean": (11 + 8 + 10 + 1) / 4,
+        "response_len_correct_mean": 11, "sampled_len_mean": 25 / 4, "truncated_frac": 0.25, "context_stop_frac": 0,
+        "max_turns_frac": 0.25, "turns_mean": 2, "tool_calls_mean": 1, "no_tool_frac": 0.5, "tool_error_frac": 0.25,
+        "tool_error_frac_correct": 0.5, "first_call_success_frac": 0.5, "repeated_call_frac": 0.5,
+        "several_answers_frac_correct": 1.0, "tokens_after_first_error_mean": 5, "recovery_frac": 1.0,
+    }  # fmt: skip
+    assert told == pytest.approx(wanted)
+
+
+def test_a_quantity_without_a_case_is_left_out_and_not_zero() -> None:
+    told = rollout_metrics([LOST])
+    assert told["num_graded"] == 0
+    assert not {"accuracy", "tool_error_frac", "response_len_correct_mean", "recovery_frac"} & set(told)
+    assert rollout_metrics([])["num_rollouts"] == 0
+
+
+def test_groups_count_by_what_their_graded_rollouts_earned() -> None:
+    right, wrong, lost = a_rollout(a_turn(1, 2)), a_rollout(a_turn(1, 2), reward=0.0), LOST
+    told = group_metrics([[right, lost], [right, wrong], [wrong, wrong], [wrong, right], [lost, lost]])
+    assert told == {"groups_all_right_frac": 0.25, "groups_all_wrong_frac": 0.25, "groups_mixed_frac": 0.5}
+    assert group_metrics([[lost]]) == {}

@@ -13,11 +13,13 @@ import pytest
 import torch
 
 from config.resolve import ConfigError
-from tests.trainer.tiny_checkpoint import make_checkpoint
+from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.atomic import read_json, sha256_of, write_json, write_text
+from trainer.base import make_base
 from trainer.checkpoint import MANIFEST, RUN, Manifest, verify, write_folder
 from trainer.export import export
 from trainer.model import load_model
+from trainer.run_folder import RunFolder
 from trainer.tokenizer import FolderCodec
 
 FIELDS: dict[str, Any] = {"stage": "sft", "parent": "p", "data": "d", "steps": 3, "facts": {"rl_steps": 0}}
@@ -161,3 +163,23 @@ def test_an_export_loads_and_scores_like_its_checkpoint(
     assert not (out / MANIFEST).exists()
     with pytest.raises(ConfigError, match="exists already"):
         export(tiny_checkpoint, out, dtype="float32", untie=untie)
+
+
+def test_a_checkpoint_of_the_suite_can_be_the_pretrained_model_of_a_run(
+    tiny_checkpoint: Path, tmp_path: Path, torch_settings: None
+) -> None:
+    """Its manifest speaks of another folder and stays behind."""
+    config = tiny_config(
+        "model.source=pretrained", f"model.path={tiny_checkpoint}", f"runtime.paths.results={tmp_path}"
+    )
+    corpus, made = RunFolder.of(config.runtime).corpus, tmp_path / "made"
+    made.mkdir()
+    (made / "documents.jsonl").write_text("")
+    write_folder(corpus, made, {"stage": "corpus", "parent": None, "data": None}, {})
+    base = make_base(config, config.runtime)
+    assert verify(RunFolder.of(config.runtime).checkpoint("base")) == base
+    assert "model.safetensors" in base.files
+    assert not {MANIFEST, RUN} & set(base.files)
+    config = tiny_config("model.source=pretrained", "model.path=absent", f"runtime.paths.results={tmp_path}")
+    with pytest.raises(ConfigError, match=r"absent: holds no config\.json"):
+        make_base(config, config.runtime)

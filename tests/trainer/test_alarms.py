@@ -1,0 +1,35 @@
+"""Alarms: said when the shape is there, silent when it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainer.alarms import alarms
+
+SHAPES = {
+    "truncated_frac": (0.5, "raise max_response"),
+    "no_tool_frac": (0.95, "stopped using the tool"),
+    "repeated_call_frac": (0.5, "running away"),
+    "groups_all_wrong_frac": (0.95, "nothing to learn from"),
+    "groups_all_right_frac": (0.95, "nothing left to learn"),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_shape_is_told_above_its_limit_and_not_at_it(name: str) -> None:
+    limit, words = SHAPES[name]
+    (line,) = alarms({name: limit + 0.01})
+    assert line.startswith(f"{name} = {limit + 0.01:.2f}: ")
+    assert words in line
+    assert alarms({name: limit}) == []
+
+
+def test_a_step_that_keeps_nothing_is_told() -> None:
+    assert alarms({"num_kept": 0}) == [
+        "num_kept = 0: no group has spread, the weights stay as they are in this step"
+    ]
+    assert alarms({"num_kept": 1}) == []
+
+
+def test_a_quantity_that_had_no_case_raises_no_alarm() -> None:
+    assert alarms({}) == []

@@ -1,0 +1,108 @@
+"""Problems on disk: written once, read with every fault named by file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from config.resolve import ConfigError, resolve
+from trainer.checkpoint import verify
+from trainer.prepare import RING, load_split, pool_digest, prepare, read_problems, write_problems
+from trainer.run_folder import RunFolder
+from trainer.types import Problem
+
+GOOD = {"id": "a", "prompt": "what?", "answer": "4"}
+SMALL = [
+    "data.num_sft=12", "data.num_train=8", "data.num_dev=4", "data.num_test=4", "data.min_test=4", "runtime.run=r",
+]  # fmt: skip
+
+
+def refusal(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_problems(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_problems_come_back_as_written_whatever_they_hold(tmp_path: Path) -> None:
+    problems = [
+        Problem(
+            id="a",
+            prompt="\u2028 \u0085 \x1c \U0001f600",
+            answer="\\frac{1}{2}",
+            family="f",
+            level=2,
+            params="{}",
+        ),
+        Problem(id="b", prompt="q", answer="0"),
+    ]
+    write_problems(problems, tmp_path / "p.jsonl")
+    assert read_problems(tmp_path / "p.jsonl") == problems
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[]", "line 2: has no id"),
+        (json.dumps({**GOOD, "id": "b", "answer": " "}), "line 2: has no answer"),
+        (json.dumps({"id": "b", "prompt": "q"}), "line 2: has no answer"),
+        (json.dumps({**GOOD, "id": "b", "answer": 0}), "each a string"),
+        (json.dumps({**GOOD, "id": "b", "prompt": None}), "line 2: has no prompt"),
+        (json.dumps({**GOOD, "id": "b", "colour": 1}), "colour"),
+        (json.dumps(GOOD), "two problems are called 'a'"),
+    ],
+)
+def test_a_wrong_line_is_named_with_what_it_lacks(line: str, told: str, tmp_path: Path) -> None:
+    message = refusal(tmp_path / "p.jsonl", json.dumps(GOOD), line)
+    assert told in message
+    assert "p.jsonl" in message
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.jsonl: cannot be read"):
+        read_problems(tmp_path / "absent.jsonl")
+    (tmp_path / "b.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"b\.jsonl: cannot be read"):
+        read_problems(tmp_path / "b.jsonl")
+
+
+def test_the_digest_of_a_pool_depends_on_its_problems_and_not_on_their_order() -> None:
+    pool = [Problem(id=name, prompt="q", answer="1") for name in "abc"]
+    assert pool_digest(pool) == pool_digest(pool[::-1])
+    changed = [*pool[:2], Problem(id="c", prompt="q", answer="2")]
+    assert pool_digest(pool) != pool_digest(changed)
+
+
+def test_all_splits_are_published_with_their_counts_and_equal_again(tmp_path: Path) -> None:
+    config = resolve(overrides=[*SMALL, f"runtime.paths.results={tmp_path}"])
+    manifest = prepare(config.data, config.runtime)
+    folder = RunFolder.of(config.runtime).data
+    assert verify(folder) == manifest
+    assert manifest.facts["duplicates"] == {"exact": 0, "params": 0}
+    counts = manifest.facts["num_problems"]
+    assert (counts["sft"], counts["train"], counts["dev"]) == (12, 8, 4)
+    assert all(counts[stem] >= 4 for stem in RING.values())
+    assert len(load_split(config.runtime, "train")) == 8
+    assert prepare(config.data, config.runtime) == manifest
+    (folder / "train.jsonl").write_text("")
+    with pytest.raises(ConfigError, match=r"train\.jsonl: sha256"):
+        load_split(config.runtime, "dev")
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("data.source=mine", "data.source = 'mine'"),
+        ("data.families=[cooking]", "cooking"),
+        ("data.min_test=500", "data: "),
+    ],
+)
+def test_data_that_cannot_be_drawn_is_refused(override: str, told: str, tmp_path: Path) -> None:
+    config = resolve(overrides=[*SMALL, f"runtime.paths.results={tmp_path}", override])
+    with pytest.raises(ConfigError, match=told):
+        prepare(config.data, config.runtime)
+    assert not (tmp_path / "r" / "data" / "manifest.json").exists()

@@ -1,0 +1,108 @@
+"""Engine, scheduler and tool put together as the configuration says; chunks that survive a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.model import Control
+from config.resolve import resolve
+from sandbox.records import Status, ToolCall
+from tests.trainer.tiny_checkpoint import tiny_config
+from trainer.chat import parse_turn, response_text
+from trainer.chunks import CHUNK, sample_in_chunks
+from trainer.rollout import RolloutClock, Task
+from trainer.sampling import ToolOff, chat_format, limits_of, open_sampler, rl_settings
+from trainer.types import Problem, StopReason, Trajectory
+from trainer.workdir import WorkDir
+
+
+def test_limits_and_conversation_are_the_configured_ones() -> None:
+    config = resolve(
+        overrides=["sandbox.memory_mib=64", "rollout.tool.state=session", "rollout.tool.response_chars=99"]
+    )
+    limits = limits_of(config.sandbox)
+    assert (limits.wall_s, limits.cpu_s, limits.memory_bytes) == (20.0, 1.0, 64 * 2**20)
+    chat = chat_format(config.rollout)
+    assert (chat.session, chat.response_chars, chat.tool_name) == (True, 99, config.rollout.tool.name)
+
+
+@pytest.mark.parametrize(("deterministic", "rejoin"), [("true", 8), ("false", None)])
+def test_rollouts_rejoin_by_count_in_deterministic_runs_only(deterministic: str, rejoin: int | None) -> None:
+    config = resolve(overrides=[f"runtime.deterministic={deterministic}"])
+    settings = rl_settings(config, config.rl.rl2, run="r", stage="rl2", runtime=config.runtime)
+    assert settings.rejoin_iterations == rejoin
+    assert (settings.max_response, settings.max_turns) == (
+        config.rl.rl2.max_response,
+        config.rl.rl2.max_turns,
+    )
+    assert (settings.temperature, settings.top_p, settings.benchmark) == (1.0, 1.0, "rl2")
+
+
+def test_without_the_tool_every_call_reads_alike_and_names_no_result() -> None:
+    results = [ToolOff().submit(ToolCall(id=code, code=code)).result(timeout=0) for code in ("1", "print(2)")]
+    assert [result.status for result in results] == [Status.ERROR] * 2
+    turn = parse_turn('<tool_call>{"name": "t", "arguments": {"code": "1"}}</tool_call>', "t")
+    shown = {response_text(turn, result, 256) for result in results}
+    assert shown == {"tool call failed\nreason: error message: the tool is not available"}
+
+
+def test_a_sampler_gives_the_same_samples_again_whatever_else_was_asked(tiny_checkpoint: Path) -> None:
+    """A rollout's stream depends on its own name; the second batch reuses the engine."""
+    config = tiny_config()
+    settings = rl_settings(config, config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
+    tasks = [Task(problem=Problem(id=f"p{i}", prompt="What is 1?", answer="1"), sample=0) for i in range(3)]
+    with open_sampler(
+        tiny_checkpoint, config.rollout, config.sandbox, settings, config.runtime, Control.TOOL_OFF
+    ) as sampler:
+        sampler.engine.load_weights(tiny_checkpoint, version=0)
+        first = sorted((t for t, _ in sampler.run(tasks, 0)), key=lambda t: t.key)
+        again = sorted((t for t, _ in sampler.run(tasks, 0)), key=lambda t: t.key)
+        (alone,) = [t for t, _ in sampler.run(tasks[1:2], 0)]
+    assert first == again
+    assert alone.ids == first[1].ids
+    assert len({tuple(t.ids) for t in first}) == 3
+    assert sampler.engine_s > 0
+
+
+class Counting:
+    """Hands out one token per task and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
+        self.asked.append(len(tasks))
+        for task in reversed(tasks):
+            trajectory = Trajectory(
+                run="r", checkpoint="c", benchmark="b", problem=task.problem.id, sample=task.sample, ids=[1, 2],
+                mask=[False, True], logprob=[0.0, -0.1], prompt_len=1, stop=StopReason.ANSWER,
+            )  # fmt: skip
+            yield trajectory, RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)
+
+
+def test_finished_chunks_are_read_back_and_only_the_others_sampled(tmp_path: Path) -> None:
+    problem = Problem(id="p", prompt="", answer="")
+    tasks = [Task(problem=problem, sample=i) for i in range(2 * CHUNK + 5)]
+
+    def finish(trajectory: Trajectory) -> None:
+        trajectory.reward = float(trajectory.sample % 2)
+
+    def sample(sampler: Any, work: WorkDir) -> list[Trajectory]:
+        return sample_in_chunks(
+            sampler, tasks, work, name="rollouts", label="filter", policy_version=0, finish=finish
+        )
+
+    with WorkDir.open(tmp_path / "w", "a") as work:
+        first = Counting()
+        done = sample(first, work)
+        assert first.asked == [CHUNK, CHUNK, 5]
+        (work.path / "rollouts" / f"{CHUNK:08d}.jsonl").unlink()
+        second = Counting()
+        assert sample(second, work) == done
+        assert second.asked == [CHUNK]
+    assert [t.sample for t in done] == list(range(2 * CHUNK + 5))
+    assert done[3].reward == 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from trainer.corpus import Document, DocumentTurn, document_of, read_documents, 
 from trainer.problems.splits import generate_splits
 from trainer.rollout import Task
 from trainer.teacher import TeacherNoise, write_transcripts
-from trainer.types import Problem
+from trainer.types import Completion, GenerateRequest, Problem
 
 CHAT = ChatFormat(system="brief", tool_name=TOOL)
 DOCUMENT = Document(
@@ -49,13 +49,9 @@ def test_a_document_reads_like_the_rollout_it_teaches() -> None:
     class Plain(ScriptedEngine):
         """Samples the ids that encoding gives."""
 
-        def _complete(self, request):
+        def _complete(self, request: GenerateRequest) -> Completion:
             completion = super()._complete(request)
-            ids = CharCodec().encode(CharCodec().decode(completion.ids))
-            return type(completion)(
-                session=completion.session, ids=ids, logprobs=completion.logprobs, finish=completion.finish,
-                policy_version=completion.policy_version,
-            )  # fmt: skip
+            return replace(completion, ids=CharCodec().encode(CharCodec().decode(completion.ids)))
 
     loop = a_loop(Plain(script(call_text(), ANSWER)), ScriptedTool(stdout="4\n"))
     problem = Problem(id="p", prompt=DOCUMENT.question, answer="4")

@@ -163,6 +163,8 @@ def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind
     reply = shared_pool().ask("equal", left, right)
     if reply.timed_out:
         return VerdictKind.TIMEOUT, "symbolic comparison passed its limit"
+    if reply.failed:
+        return VerdictKind.INFRA_FAILED, f"symbolic: {reply.failed}"
     if reply.error:
         return VerdictKind.UNPARSED, f"symbolic: {reply.error}"
     if reply.value is None:
@@ -197,6 +199,8 @@ def _compat(gold: str, response: str) -> _Graded:
     reply = shared_pool().ask("math_verify", gold, response)
     if reply.timed_out:
         return VerdictKind.TIMEOUT, answer, "math-verify passed its limit"
+    if reply.failed:
+        return VerdictKind.INFRA_FAILED, answer, f"math-verify: {reply.failed}"
     if reply.error:
         return VerdictKind.UNPARSED, answer, f"math-verify: {reply.error}"
     return VerdictKind.CORRECT if reply.value else VerdictKind.WRONG, answer, "math-verify"

@@ -38,6 +38,9 @@ class Reply:
 
     value: bool | None = None
     error: str = ""
+    """The engine could not read or compare the answer."""
+    failed: str = ""
+    """No worker could be started: our failure, never the answer's."""
     timed_out: bool = False
 
 
@@ -140,7 +143,7 @@ class Pool:
         try:
             return worker.ask(op, gold, answer, limit_s)
         except (OSError, RuntimeError) as error:
-            return Reply(error=str(error))
+            return Reply(failed=str(error))
         finally:
             self._idle.put(worker)
 

@@ -107,6 +107,15 @@ def test_a_call_that_ends_exactly_at_the_budget_has_no_room_for_its_response() -
     assert trajectory.response_len == len(sampled(call_text()))
 
 
+@pytest.mark.parametrize(("room", "stop"), [(0, StopReason.CONTEXT), (1, StopReason.LENGTH)])
+def test_a_tool_response_fits_when_one_token_can_still_be_sampled(room: int, stop: StopReason) -> None:
+    chat = ChatFormat(system="brief", tool_name=TOOL)
+    budget = len(sampled(call_text())) + len(CharCodec().encode(chat.tool_response("4"))) + room
+    (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)), max_response=budget)
+    assert trajectory.stop is stop
+    assert [turn.end - turn.start for turn in trajectory.turns[1:]] == [1] * room
+
+
 def test_log_probs_stay_beside_the_ids_they_belong_to() -> None:
     (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)))
     assert len(trajectory.ids) == len(trajectory.mask) == len(trajectory.logprob)

@@ -292,7 +292,9 @@ def write_json(path: Path, value: object) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(_finite(value), indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+    part.write_text(
+        json.dumps(_finite(value), indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8"
+    )
     part.replace(path)
 
 

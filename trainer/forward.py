@@ -21,7 +21,9 @@ def hidden_states(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
     Rows are padded on the right and attention is causal, so no mask is needed (public fault B26).
     """
     if len(batch.rows) > batch.ids.shape[0]:
-        raise ValueError("packed rows would attend to each other here; lay them out with trainer.pack.pad (B27)")
+        raise ValueError(
+            "packed rows would attend to each other here; lay them out with trainer.pack.pad (B27)"
+        )
     device = model.device
     ids = torch.from_numpy(batch.ids).to(device)
     hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state

@@ -98,7 +98,9 @@ def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
     if fewest == 1:
         return [first]
     by_question = pass_at_k_by_question(outcomes, fewest)
-    spread = score_interval({q: [v] for q, v in by_question.items()}, seed=about.seed, confidence=about.confidence)
+    spread = score_interval(
+        {q: [v] for q, v in by_question.items()}, seed=about.seed, confidence=about.confidence
+    )
     return [
         first,
         replace(

@@ -105,7 +105,7 @@ def _trace(
         before = (*key, int(str(number)) - 1)
         status = part["after_tool"].iloc[0]
         response = responses.get(before, f"[{status}]") if status else None
-        cells = [_cell(row, zone[i], bool(high[i]), share[i]) for i, row in part.to_dict("index").items()]
+        cells = [_cell(part.loc[i].to_dict(), zone[i], bool(high[i]), share[i]) for i in part.index.tolist()]
         turns.append({"response": response, "cells": cells})
     return {
         "title": title,

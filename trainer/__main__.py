@@ -28,7 +28,7 @@ SECTIONS = {
     "rl1": ("sandbox", "rollout", "objective", "rl.rl1"),
     "rl2": ("sandbox", "rollout", "objective", "rl.rl2"),
     "rl3": ("sandbox", "rollout", "objective", "rl.rl3"),
-    "filter": ("sandbox", "rollout", "rl.rl2", "rl.filter"),
+    "filter": ("sandbox", "rollout", "objective", "rl.rl2", "rl.filter"),
     "score": ("analysis",),
     "chat": ("sandbox", "rollout", "eval"),
 }

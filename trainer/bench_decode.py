@@ -113,7 +113,7 @@ def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: in
 def _generate_cpu_s(model: Qwen3ForCausalLM, prompts: torch.Tensor, num_new: int) -> float:
     begin = time.process_time()
     with torch.inference_mode():
-        generate = cast(Callable[..., torch.Tensor], model.generate)
+        generate = cast(Callable[..., torch.Tensor], model.generate)  # pyright: ignore[reportAttributeAccessIssue]
         generate(
             prompts,
             attention_mask=torch.ones_like(prompts),

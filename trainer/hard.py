@@ -17,21 +17,20 @@ from trainer.chunks import sample_in_chunks
 from trainer.metrics import is_correct
 from trainer.model import use_threads
 from trainer.prepare import load_split, pool_digest, read_problems, write_problems
+from trainer.reward import reward_function
 from trainer.rollout import Task
 from trainer.run_folder import RunFolder
 from trainer.sampling import open_sampler, rl_settings
 from trainer.seeds import derive_seed
 from trainer.types import Problem, StopReason, Trajectory
 from trainer.workdir import WorkDir
-from verifier.grade import grade
-from verifier.policy import RL_POLICY
 from verifier.verdict import reward_of
 
 PROBLEMS = "problems.jsonl"
 
 
 def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
-    """Publish hard/problems.jsonl. `view` holds sandbox, rollout, rl.filter and rl.rl2 (whose limits hold here)."""
+    """Publish hard/problems.jsonl. `view` holds sandbox, rollout, objective, rl.filter, rl.rl2."""
     use_threads(runtime, runtime.threads.eval)
     folder = RunFolder.of(runtime)
     checkpoint = folder.checkpoint("rl2")
@@ -44,15 +43,17 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
     tasks = [Task(problem=p, sample=i) for p in tried for i in range(view.rl.filter.rollouts)]
     settings = rl_settings(view, view.rl.rl2, run=folder.name, stage="filter", runtime=runtime)
 
+    reward = reward_function(view.objective)
+
     def finish(trajectory: Trajectory) -> None:
         if trajectory.stop is StopReason.ABORTED:
             return
-        (verdict,) = grade(by_id[trajectory.problem], trajectory, RL_POLICY).values()
-        trajectory.reward = reward_of(verdict.verdict)
+        trajectory.reward = reward_of(reward(by_id[trajectory.problem], trajectory).verdict)
 
     sections = {
         "rollout": view.rollout.model_dump(mode="json"),
         "sandbox": view.sandbox.model_dump(mode="json"),
+        "objective": view.objective.model_dump(mode="json"),
         "rl.rl2": view.rl.rl2.model_dump(mode="json"),
         "rl.filter": view.rl.filter.model_dump(mode="json"),
     }

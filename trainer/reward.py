@@ -39,15 +39,18 @@ def reward_function(objective: ObjectiveSection) -> Reward:
     return _guarded(cast(Reward, function), objective.reward)
 
 
-def even_length(problem: Problem, trajectory: Trajectory) -> Verdict:
-    """Correct when an even number of tokens was sampled. Teaches nothing; lets smoke runs update their weights.
+def even_ids(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """Correct when the sampled ids add up to an even number. Teaches nothing; lets smoke runs update their weights.
 
-    >>> even_length(Problem(id="p", prompt="", answer=""),
-    ...     Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, mask=[True, True])).verdict.value
+    Not the parity of the length: rollouts cut at the budget would all earn the same.
+
+    >>> even_ids(Problem(id="p", prompt="", answer=""), Trajectory(run="", checkpoint="", benchmark="", problem="p",
+    ...     sample=0, ids=[7, 3, 5], mask=[False, True, True])).verdict.value
     'correct'
     """
-    kind = VerdictKind.WRONG if trajectory.num_sampled % 2 else VerdictKind.CORRECT
-    return Verdict(id=problem.id, verdict=kind, rule="even number of sampled tokens", grader="even_length")
+    total = sum(token for token, sampled in zip(trajectory.ids, trajectory.mask, strict=True) if sampled)
+    kind = VerdictKind.WRONG if total % 2 else VerdictKind.CORRECT
+    return Verdict(id=problem.id, verdict=kind, rule="even sum of sampled ids", grader="even_ids")
 
 
 def _graded(policy: GradePolicy) -> Reward:

@@ -17,7 +17,7 @@ from tests.trainer.fakes import ScriptedTool
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.engine_local import LocalEngine
 from trainer.grpo import GrpoTrainer
-from trainer.reward import Reward, even_length
+from trainer.reward import Reward, even_ids
 from trainer.rl import RlStage, StepOutcome, note, split_by_group
 from trainer.roc import Reason
 from trainer.sampling import Sampler, chat_format, rl_settings
@@ -27,12 +27,6 @@ from trainer.types import CallKind, Problem, Row, StopReason, Trajectory
 from verifier.verdict import Verdict, VerdictKind
 
 POOL = [Problem(id=f"p{i}", prompt=f"What is {i} + {i}?", answer=str(2 * i)) for i in range(7)]
-
-
-def even_ids(problem: Problem, trajectory: Trajectory) -> Verdict:
-    """A coin toss that any model wins half the time; `even_length` is always won when no turn ends by itself."""
-    kind = VerdictKind.WRONG if sum(trajectory.ids) % 2 else VerdictKind.CORRECT
-    return Verdict(id=problem.id, verdict=kind)
 
 
 def a_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> RlStage:
@@ -164,8 +158,8 @@ def test_whole_groups_are_dealt_to_updates_and_every_row_once() -> None:
 
 
 def test_the_smoke_reward_grades_every_rollout_of_a_random_model(tiny_checkpoint: Path) -> None:
-    outcome = a_stage(tiny_checkpoint, even_length).step(1)
-    assert all(t.reward == (t.num_sampled + 1) % 2 for t in outcome.trajectories)
+    outcome = a_stage(tiny_checkpoint).step(1)
+    assert {t.reward for t in outcome.trajectories} == {0.0, 1.0}
     assert {t.stop for t in outcome.trajectories} >= {StopReason.LENGTH}
     assert all(turn.call in CallKind for t in outcome.trajectories for turn in t.turns)
     assert all(

@@ -46,6 +46,8 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.loader is not None
         load = spec.loader.exec_module
 
         def exec_module(module) -> None:

@@ -88,7 +88,7 @@ def cut(text: str, limit: int) -> tuple[str, int]:
     r"""Head and tail of a long text, and the number of characters left out.
 
     >>> cut("abcdefgh", 4)
-    ('ab\\n... [4 dropped] ...\\ngh', 4)
+    ('ab\n... [4 dropped] ...\ngh', 4)
     """
     if len(text) <= limit:
         return text, 0

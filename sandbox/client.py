@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from config.errors import UserError
-from sandbox import fleet
+from sandbox import fleet, scratch
 from sandbox.isolation import Layer, Level
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.settings import Settings
@@ -383,6 +383,7 @@ class ProcessLink(Link):
         )
         theirs.close()
         super().__init__(owner, ours)
+        self._tmp_dir = settings.tmp_dir
 
     def reap(self, wait_s: float = 0.5) -> None:
         """Make sure the process is gone."""
@@ -392,3 +393,5 @@ class ProcessLink(Link):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        # A bounded folder is mounted for the supervisor alone: only from outside, and after it, can it be removed.
+        scratch.sweep(self._tmp_dir)

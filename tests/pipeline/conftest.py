@@ -31,3 +31,11 @@ def micro_run(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> M
     done = checkout.snakemake(config, "reproduce", cores=1)
     assert done.returncode == 0, done.stdout[-6000:]
     return MicroRun(checkout, config, done.stdout)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs take minutes, more on a busy machine: an hour is the limit here, not that of unit tests."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(3600))

@@ -81,7 +81,7 @@ or names another run."""
 def test_each_key_schedules_the_rules_of_the_table(micro_run: MicroRun) -> None:
     wrong = []
     for key in keys():
-        value = VALUES.get(key, _changed(key)) if key in VALUES else _changed(key)
+        value = VALUES[key] if key in VALUES else _changed(key)
         if value is None and key != "objective.reward":
             continue
         found = scheduled(_dry_run(micro_run, key, value))

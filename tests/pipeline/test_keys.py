@@ -66,6 +66,7 @@ VALUES: dict[str, Any] = {
     "objective.optimizer.betas": [0.9, 0.99],
     "objective.updates_per_step": 2,
     "sft.betas": [0.9, 0.99],
+    "analysis.confidence": 0.9,
     "eval.plans": {"rl3": {"k": 3}},
     "runtime.run": None,
     "runtime.paths.results": None,

@@ -360,9 +360,9 @@ class RuntimeSection(Section):
     deterministic: bool
     """Bit-equal whatever the tool latency or --cores."""
     sandbox_workers: Positive
-    """Calls that run at the same time."""
+    """CPU cores that tool calls may fill; four calls run at once on each."""
     sinks: list[Literal["tensorboard", "wandb"]]
-    """Besides JSONL; a sink that fails is reported once and never fails the run."""
+    """Besides JSONL. Not built yet: naming one changes nothing."""
 
 
 class Config(Section):

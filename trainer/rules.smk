@@ -118,7 +118,9 @@ rule hard:
         f"{RUN}/logs/hard.log",
     threads: workflow.cores
     params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl2", "rl.filter")),
+        sections=WORKFLOW.sections(
+            ("sandbox", "rollout", "objective", "rl.rl2", "rl.filter")
+        ),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer filter-hard --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"

@@ -24,6 +24,8 @@ UNFINISHED := .venv.incomplete
 IN_VENV := PATH="$(BIN):$$PATH"
 PIP = "$(BIN)/python" -m pip -qq --disable-pip-version-check
 PYTEST = $(IN_VENV) python -m pytest
+# As in tests/checks/lock.py, which keeps their pins.
+WITHOUT_DEPENDENCIES := bfcl-eval llama-index-core tree-sitter tree-sitter-java tree-sitter-javascript
 SMK_FILES = $(wildcard Snakefile */rules.smk)
 
 setup: $(READY)
@@ -36,7 +38,9 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(UNFINISHED)
 	@echo "set-up: installing the packages pinned in constraints.txt (about 2 minutes)"
 	@$(PIP) install --no-compile -c constraints.txt setuptools
-	@$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
+	@$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev,ifeval]'
+	@# BFCL's checker and the sentence data of IFEval: their own dependencies are not wanted (docs/verifier.md).
+	@$(PIP) install --no-compile --no-deps -c constraints.txt $(WITHOUT_DEPENDENCIES)
 	@# pip compiles on one core and the tests of every package too; what cannot be compiled is not our concern.
 	@"$(BIN)/python" -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib >/dev/null || true
 	@touch $(READY); rm -f $(UNFINISHED)

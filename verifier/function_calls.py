@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from verifier.benchmarks.declaration import DataUnavailable
 from verifier.extract import without_thinking
 
 INSTALL = (
@@ -240,6 +239,8 @@ class _Names(dict[str, Any]):
 @functools.cache
 def published_checker() -> Any:
     """The `ast_checker` of bfcl-eval, without the vendor clients that its model table would import."""
+    from verifier.benchmarks.declaration import DataUnavailable
+
     if importlib.util.find_spec("bfcl_eval") is None:
         raise DataUnavailable(f"bfcl_v3: not evaluated: the published checker is missing: {INSTALL}")
     stub = types.ModuleType("bfcl_eval.constants.model_config")

@@ -1,6 +1,6 @@
 """constraints.txt: one exact version for everything that a set-up installs.
 
-`python -m tests.checks.lock` resolves the project and its `dev` extra afresh and rewrites the file; nothing
+`python -m tests.checks.lock` resolves the project and the extras of a set-up afresh and rewrites the file; nothing
 is installed. Pins in `KEPT` stay as they are: another torch is a decision, since every number depends on it.
 `problems` finds drift between pyproject.toml and constraints.txt without a network.
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,16 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 KEPT = ("torch", "setuptools")
+WITHOUT_DEPENDENCIES = (
+    "bfcl-eval",
+    "llama-index-core",
+    "tree-sitter",
+    "tree-sitter-java",
+    "tree-sitter-javascript",
+)
+"""Installed by the Makefile with `--no-deps`, so no resolution knows them: their pins stay as they are."""
+EXTRAS = ("dev", "ifeval")
+"""What a set-up installs besides the dependencies."""
 HEADER = """\
 # Exact versions of all that a set-up installs, tested with Python 3.11. Written by `make lock`; do not edit.
 # Bounds are in pyproject.toml.
@@ -30,6 +41,11 @@ def problems(root: Path) -> list[str]:
     """Ways in which constraints.txt fails to pin what pyproject.toml asks for."""
     lines = (root / "constraints.txt").read_text().splitlines()
     pins, found = _read_pins(lines)
+    found += [
+        f"constraints.txt: {name}, which the Makefile installs without its dependencies, has no pin"
+        for name in WITHOUT_DEPENDENCIES
+        if name not in pins
+    ]
     for requirement in _requirements(root):
         name = canonicalize_name(requirement.name)
         if name not in pins:
@@ -58,21 +74,21 @@ def _read_pins(lines: list[str]) -> tuple[dict[str, Version], list[str]]:
 
 
 def _requirements(root: Path) -> list[Requirement]:
-    """What a set-up asks for: the dependencies and the dev extra."""
+    """What a set-up asks for: the dependencies and its extras."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    return [
-        Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["dev"])
-    ]
+    extras = [text for extra in EXTRAS for text in project["optional-dependencies"].get(extra, [])]
+    return [Requirement(text) for text in (*project["dependencies"], *extras)]
 
 
-def render(report: dict[str, Any]) -> str:
-    """constraints.txt for a resolution, as pip's installation report gives it.
+def render(report: dict[str, Any], kept: Mapping[str, Version]) -> str:
+    """constraints.txt for a resolution, as pip's installation report gives it, and the pins that no resolution knows.
 
     >>> torch = {"metadata": {"name": "Torch", "version": "2.13.0+cpu"}}
-    >>> print(render({"install": [torch]}).splitlines()[-1])
-    torch==2.13.0
+    >>> print(*render({"install": [torch]}, {"bfcl-eval": Version("2026.3.23")}).splitlines()[-2:])
+    bfcl-eval==2026.3.23 torch==2.13.0
     """
-    versions = {
+    versions = {name: str(version) for name, version in kept.items()}
+    versions |= {
         canonicalize_name(item["metadata"]["name"]): item["metadata"]["version"].partition("+")[0]
         for item in report["install"]
     }
@@ -87,14 +103,15 @@ def resolve(root: Path) -> dict[str, Any]:
         kept, report = Path(folder, "kept.txt"), Path(folder, "report.json")
         kept.write_text("".join(f"{name}=={pins[name]}\n" for name in KEPT))
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        command += ["--no-build-isolation", "--report", str(report), "-c", str(kept), *KEPT, f"{root}[dev]"]
+        command += ["--no-build-isolation", "--report", str(report), "-c", str(kept), *KEPT, f"{root}[{','.join(EXTRAS)}]"]
         subprocess.run(command, check=True)
         return json.loads(report.read_text())
 
 
 def main() -> None:
     root = Path(__file__).parents[2]
-    text = render(resolve(root))
+    pins, _ = _read_pins((root / "constraints.txt").read_text().splitlines())
+    text = render(resolve(root), {name: pins[name] for name in WITHOUT_DEPENDENCIES})
     (root / "constraints.txt").write_text(text)
     print(f"constraints.txt: {text.count('==')} pins")
 

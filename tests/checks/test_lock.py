@@ -15,7 +15,9 @@ dependencies = ["torch>=2.11,<2.14", "PyYAML>=6"]
 [project.optional-dependencies]
 dev = ["pytest>=9"]
 """
-GOOD = "torch==2.13.0\npyyaml==6.0.4\npytest==9.2.0  # comment\n"
+GOOD = "torch==2.13.0\npyyaml==6.0.4\npytest==9.2.0  # comment\n" + "".join(
+    f"{name}==1.0\n" for name in lock.WITHOUT_DEPENDENCIES
+)
 
 
 def problems(folder: Path, constraints: str) -> list[str]:
@@ -38,10 +40,16 @@ def test_a_pin_for_each_dependency_inside_its_bounds_passes(tmp_path: Path) -> N
         ("torch==2.13.0", "torch>=2.13.0", "not a plain NAME==VERSION pin"),
         ("pyyaml==6.0.4\n", "", "pyyaml of pyproject.toml has no pin"),
         ("pytest==9.2.0", "", "pytest of pyproject.toml has no pin"),
+        ("bfcl-eval==1.0\n", "", "bfcl-eval, which the Makefile installs without its dependencies"),
     ],
 )
 def test_drift_is_found(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert any(message in line for line in problems(tmp_path, GOOD.replace(old, new)))
+
+
+def test_the_makefile_installs_without_dependencies_what_the_lock_keeps(project_root: Path) -> None:
+    makefile = (project_root / "Makefile").read_text()
+    assert f"WITHOUT_DEPENDENCIES := {' '.join(lock.WITHOUT_DEPENDENCIES)}\n" in makefile
 
 
 def test_the_pins_of_this_project_fit_its_bounds(project_root: Path) -> None:

@@ -52,9 +52,11 @@ def test_a_fresh_checkout_gets_an_environment_of_pinned_packages_once(folder: Pa
     made, *installed = calls(folder)
     assert made == "venv"
     pip = [call for call in installed if call.startswith("-m pip")]
-    assert len(pip) == 2
+    assert len(pip) == 3
     assert all("-c constraints.txt" in call for call in pip)
-    assert pip[-1].endswith("-e .[dev]")
+    assert pip[1].endswith("-e .[dev,ifeval]")
+    assert "--no-deps" in pip[2]
+    assert "bfcl-eval" in pip[2]
     assert setup(folder).returncode == 0
     assert len(calls(folder)) == 1 + len(installed), "a second set-up has nothing to do"
 

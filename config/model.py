@@ -182,6 +182,13 @@ class ObjectiveSection(Section):
     optimizer: OptimizerSection
     micro_batch_tokens: Positive
     """Most tokens (padding included) in one forward pass, at least one rollout; changes rounding only."""
+    layout: Literal["padded", "packed"]
+    """padded: rectangles of rows of similar length; packed: rows end to end, a group's prompt computed once, nothing
+    padded. Same gradients up to rounding; padded is faster for very small models, packed for all others."""
+    compute: Literal["float32", "bfloat16"]
+    """Type of the matrix products of training. Weights, sums and optimizer are float32 in either case."""
+    checkpoint_activations: bool
+    """Keep one activation per layer and compute the rest twice: less memory, about a third more work."""
 
     @model_validator(mode="after")
     def _oversample_matches_selection(self) -> Self:
@@ -343,6 +350,8 @@ class ThreadsSection(Section):
     """One leaves the other cores to the tool calls."""
     eval: Positive
     """Evaluation, filter, score and everything else."""
+    micro_batches: Positive
+    """Micro-batches of one SFT update at a time, each on a core of its own; changes no bit."""
 
 
 class RuntimeSection(Section):

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from config.errors import ConfigError
 from config.model import RuntimeSection, SftSection
 from config.sections import digest
+from trainer.accumulate import accumulate
 from trainer.atomic import sha256_of
 from trainer.checkpoint import Manifest, verify, write_folder
 from trainer.corpus import DOCUMENTS, read_documents, row_of_document
@@ -40,15 +41,18 @@ from trainer.types import Row
 from trainer.workdir import WorkDir
 
 FORMAT = 1
-MICRO_BATCH_TOKENS = 8192
-"""Padded tokens of one forward pass, more for a longer document; changes rounding only."""
+MICRO_BATCH_TOKENS = 1024
+"""Padded tokens of one forward pass, more for a longer document; changes rounding only. Measured on the tiny model, 2
+cores: 8192 in one thread 0.65 s an update, 1024 0.57 s (its activations stay in cache), 1024 in two threads 0.31 s."""
 
 
 class Sft:
     """Model, optimizers and rows; `update` does one update."""
 
-    def __init__(self, section: SftSection, model: PreTrainedModel, rows: Sequence[Row]) -> None:
-        self.section, self.model, self.rows = section, model, rows
+    def __init__(
+        self, section: SftSection, model: PreTrainedModel, rows: Sequence[Row], num_threads: int = 1
+    ) -> None:
+        self.section, self.model, self.rows, self.num_threads = section, model, rows, num_threads
         make = muon_and_adamw if section.optimizer == "muon" else _adamw
         self.optimizers = make(model, lr=section.lr, betas=section.betas, weight_decay=section.weight_decay)
         self.num_updates = max(1, round(section.epochs * len(rows) / section.batch_size))
@@ -57,15 +61,16 @@ class Sft:
     def update(self, number: int) -> dict[str, float]:
         """Update `number` (from 1): forward, backward, clip, step."""
         batch = batch_of_update(self.rows, number, self.section.batch_size, self.section.seed)
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        loss, tokens = 0.0, 0
         lengths = [len(row.ids) for row in batch]
-        for indices in padded_schedule(lengths, max(MICRO_BATCH_TOKENS, *lengths), 0.15).micro_batches:
+        schedule = padded_schedule(lengths, max(MICRO_BATCH_TOKENS, *lengths), 0.1).micro_batches
+
+        def forward(indices: tuple[int, ...]) -> tuple[torch.Tensor, tuple[float, int]]:
             scores = score_batch(self.model, pad(batch, indices), temperature=1.0)
             part = -scores.logprob_S.sum() / self.tokens_per_batch
-            part.backward()
-            loss, tokens = loss + part.item(), tokens + scores.logprob_S.numel()
+            return part, (part.item(), scores.logprob_S.numel())
+
+        told = accumulate(list(self.model.parameters()), schedule, forward, self.num_threads)
+        loss, tokens = sum(part for part, _ in told), sum(count for _, count in told)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.section.grad_clip).item()
         if not math.isfinite(norm):
             raise ConfigError(f"sft update {number}: the gradient norm is {norm}; lower sft.lr")
@@ -121,7 +126,9 @@ def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
     sections = {"sft": view.sft.model_dump(mode="json")}
     stop = StopSignal()
     with WorkDir.open(folder.work("sft"), digest([FORMAT, sections, parent.digest, corpus.digest])) as work:
-        sft = Sft(view.sft, load_model(parent_folder, check_device(runtime)), rows)
+        device = check_device(runtime)
+        num_threads = runtime.threads.micro_batches if device.type == "cpu" else 1
+        sft = Sft(view.sft, load_model(parent_folder, device), rows, num_threads)
         _loop(sft, work, stop)
         return _publish(sft, work, folder, parent, parent_folder, corpus, sections)
 

@@ -1,25 +1,29 @@
 """The Trainer: one optimizer update of the policy on selected rollouts, and the state that goes with it.
 
 Four calls (`update`, `logprobs`, `save`/`load`, `export_weights`); it knows rows and weights, nothing of problems,
-rollouts, tools or ranks of a controller.
+rollouts, tools or a controller. On several ranks each makes the same calls with the same batch; the plan is one pure
+function of the batch, a rank runs its part of it and gradients are summed (`trainer.ranks`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field, fields, replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 
 from config.model import ObjectiveSection
-from trainer.forward import score_batch, table_batch
-from trainer.model import load_model
+from trainer.attention import SPANS
+from trainer.forward import computing, score_batch, table_batch
+from trainer.model import checkpoint_activations, load_model
 from trainer.objective import Clip, TokenSums, clipped_loss, mismatch_sums, row_weights
 from trainer.optimizer import adamw, load_optimizers, save_optimizers, set_lr
-from trainer.pack import MicroBatch, pad, padded_schedule
+from trainer.pack import MicroBatch, Schedule, pack, pad, padded_schedule, shared_schedule
+from trainer.ranks import Ranks
 from trainer.types import Row
 
 
@@ -45,6 +49,9 @@ class UpdateMetrics:
     num_tokens: int
     """Sampled tokens in the loss."""
     padding_frac: float
+    """Share of the cells computed that held no token."""
+    shared_frac: float = 0.0
+    """Share of the tokens of all rows that were not computed, being a prompt that another row had."""
     sums: TokenSums
     mismatch: TokenSums
     """Trainer against engine, at the weights before this update (meaningful for the first one of a step)."""
@@ -53,11 +60,18 @@ class UpdateMetrics:
 
 
 class GrpoTrainer:
-    """Owns model and optimizer on one device."""
+    """Owns model and optimizer on one device; one of several equal ones where there are ranks."""
 
-    def __init__(self, checkpoint: Path, objective: ObjectiveSection, device: torch.device) -> None:
+    def __init__(
+        self, checkpoint: Path, objective: ObjectiveSection, device: torch.device, ranks: Ranks | None = None
+    ) -> None:
         self.model = load_model(checkpoint, device)
+        if objective.layout == "packed":
+            self.model.set_attn_implementation(SPANS)
+        if objective.checkpoint_activations:
+            checkpoint_activations(self.model)
         self.objective = objective
+        self.ranks = ranks or Ranks()
         section = objective.optimizer
         self.optimizer = adamw(
             self.model, lr=section.lr, betas=section.betas, weight_decay=section.weight_decay
@@ -69,46 +83,61 @@ class GrpoTrainer:
 
         Raises ValueError before the weights are touched when a log-prob, the loss or the gradient is not finite.
         """
+        metrics = self.backward(batch)
+        return replace(metrics, grad_norm=self._step(batch.lr)) if batch.rows else metrics
+
+    def backward(self, batch: UpdateBatch) -> UpdateMetrics:
+        """Gradients of the whole batch, summed over micro-batches and ranks, in place of those before; no step."""
         rows = list(batch.rows)
-        micro_batches = self._schedule(rows)
+        schedule = self._schedule(rows)
         weights = row_weights(
             self.objective.normalisation,
             [sum(row.mask) for row in rows],
             [row.group for row in rows],
-            micro_batches,
+            schedule.micro_batches,
             batch.mini_batch_rows,
         )
-        loss, sums, mismatch, entropy, cells, tokens = 0.0, TokenSums(), TokenSums(), 0.0, 0, 0
         self.optimizer.zero_grad(set_to_none=True)
-        for indices in micro_batches:
-            layout = pad(rows, indices)
-            part = self._backward(layout, rows, weights, batch.old_logprobs)
-            loss, sums, mismatch = loss + part.loss, sums + part.sums, mismatch + part.mismatch
-            entropy += part.entropy
-            cells, tokens = cells + layout.ids.size, tokens + int(layout.lengths.sum())
-        grad_norm = self._step(batch.lr) if rows else math.nan
+        part, complaint = _Part(), None
+        with computing(self.objective.compute, self.model.device):
+            try:
+                for indices in filter(None, schedule.ranks[self.ranks.rank]):
+                    layout = self._lay_out(rows, indices)
+                    part = part + self._micro_batch(layout, rows, weights, batch.old_logprobs)
+            except ValueError as error:
+                complaint = error
+        self._agree(complaint)
+        if rows:
+            self.ranks.sum_gradients(self.model.parameters())
+        part = part.over(self.ranks, self.model.device)
         return UpdateMetrics(
-            loss=loss,
-            grad_norm=grad_norm,
+            loss=part.loss,
+            grad_norm=math.nan,
             lr=batch.lr,
             num_rows=len(rows),
-            num_tokens=sums.num_tokens,
-            padding_frac=1 - tokens / cells if cells else 0.0,
-            sums=sums,
-            mismatch=mismatch,
-            entropy_mean=sums.per_token(entropy),
+            num_tokens=part.sums.num_tokens,
+            padding_frac=1 - part.used / part.cells if part.cells else 0.0,
+            shared_frac=1 - part.used / part.tokens if part.tokens else 0.0,
+            sums=part.sums,
+            mismatch=part.mismatch,
+            entropy_mean=part.sums.per_token(part.entropy),
         )
 
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
-        """Log-probs of the sampled tokens of each row under the present weights."""
+        """Log-probs of the sampled tokens of each row under the present weights, the same on every rank."""
         rows = list(rows)
-        result: list[list[float]] = [[] for _ in rows]
-        for indices in self._schedule(rows):
-            layout = pad(rows, indices)
-            scores = table_batch(self.model, layout, _temperature(rows))
-            for row, value in zip(layout.row_S.tolist(), scores.logprob_S.tolist(), strict=True):
-                result[row].append(value)
-        return result
+        device = self.model.device
+        starts = [0, *accumulate(sum(row.mask) for row in rows)]
+        held = torch.zeros(starts[-1], dtype=torch.float64, device=device)
+        with computing(self.objective.compute, device):
+            for indices in filter(None, self._schedule(rows).ranks[self.ranks.rank]):
+                layout = self._lay_out(rows, indices)
+                scores = table_batch(self.model, layout, _temperature(rows)).logprob_S.double()
+                row_S = torch.from_numpy(layout.row_S).to(device)
+                for index in indices:
+                    held[starts[index] : starts[index + 1]] = scores[row_S == index]
+        values = self.ranks.sum(held).tolist()
+        return [values[start:end] for start, end in pairwise(starts)]
 
     def export_weights(self) -> dict[str, torch.Tensor]:
         """The live parameters by name (tied ones once), for an engine in this process."""
@@ -136,14 +165,26 @@ class GrpoTrainer:
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(tensors[name])
 
-    def _schedule(self, rows: list[Row]) -> list[tuple[int, ...]]:
-        if not rows:
-            return []
-        return padded_schedule(
-            [len(row.ids) for row in rows], self.objective.micro_batch_tokens
-        ).micro_batches
+    def _schedule(self, rows: list[Row]) -> Schedule:
+        """One plan for all ranks."""
+        most, size = self.objective.micro_batch_tokens, self.ranks.size
+        if self.objective.layout == "packed":
+            return shared_schedule(rows, most, size)
+        return padded_schedule([len(row.ids) for row in rows], most, num_ranks=size)
 
-    def _backward(
+    def _lay_out(self, rows: list[Row], indices: Sequence[int]) -> MicroBatch:
+        packed = self.objective.layout == "packed"
+        return pack(rows, indices, share=True) if packed else pad(rows, indices)
+
+    def _agree(self, complaint: ValueError | None) -> None:
+        """Raise on every rank what one of them found, before anything is added up or updated."""
+        (num_failed,) = self.ranks.total([complaint is not None], self.model.device)
+        if complaint is not None:
+            raise complaint
+        if num_failed:
+            raise ValueError("another rank could not compute its part of the batch; nothing was updated")
+
+    def _micro_batch(
         self,
         layout: MicroBatch,
         rows: list[Row],
@@ -176,6 +217,9 @@ class GrpoTrainer:
             sums=sums,
             mismatch=mismatch_sums(current.detach(), behaviour, everything),
             entropy=scores.entropy_S.sum().item(),
+            cells=layout.ids.size,
+            used=layout.num_used,
+            tokens=int(layout.lengths.sum()),
         )
 
     def _step(self, lr: float) -> float:
@@ -195,10 +239,42 @@ OPTIMIZER = "optimizer.safetensors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    loss: float
-    sums: TokenSums
-    mismatch: TokenSums
-    entropy: float
+    """What some micro-batches add up to."""
+
+    loss: float = 0.0
+    sums: TokenSums = field(default_factory=TokenSums)
+    mismatch: TokenSums = field(default_factory=TokenSums)
+    entropy: float = 0.0
+    cells: int = 0
+    used: int = 0
+    tokens: int = 0
+    """Of the rows, a shared prompt counted for each."""
+
+    def __add__(self, other: _Part) -> _Part:
+        return _Part(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    def over(self, ranks: Ranks, device: torch.device) -> _Part:
+        """Added up over all ranks."""
+        if ranks.size == 1:
+            return self
+        plain = ("loss", "entropy", "cells", "used", "tokens")
+        totals = ranks.total([getattr(self, name) for name in plain], device)
+        return _Part(
+            **dict(zip(plain, totals, strict=True)),  # pyright: ignore[reportArgumentType]
+            sums=_over(self.sums, ranks, device),
+            mismatch=_over(self.mismatch, ranks, device),
+        )
+
+
+def _over(sums: TokenSums, ranks: Ranks, device: torch.device) -> TokenSums:
+    *added, largest = astuple(sums)
+    totals = ranks.total(added, device)
+    names = [f.name for f in fields(TokenSums)]
+    values = [
+        int(total) if name.startswith("num_") else total
+        for name, total in zip(names[:-1], totals, strict=True)
+    ]
+    return TokenSums(**dict(zip(names, [*values, ranks.largest(largest, device)], strict=True)))
 
 
 def _temperature(rows: Sequence[Row]) -> float:

@@ -13,13 +13,16 @@ Suffixes: S target tokens (sampled), H hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-KEEP_LOGITS = 2**24
-"""Logits up to this many (64 MiB in float32) are kept between forward and backward."""
+KEEP_LOGITS = 2**26
+"""Logits up to this many (256 MiB in float32) are kept between forward and backward."""
 CHUNK_LOGITS = 2**24
 """Logits computed at a time when they are not kept."""
 
@@ -108,13 +111,14 @@ def token_table(
     _check(hidden_SH, head_VH, target_S, temperature)
     chunk = max(chunk_logits // head_VH.shape[0], 1)
     logprobs, entropies, ranks = [], [], []
-    for start in range(0, max(hidden_SH.shape[0], 1), chunk):
-        logits = _logits(hidden_SH[start : start + chunk], head_VH, temperature)
-        target = target_S[start : start + chunk, None]
-        logprob, entropy, _, _ = _reduce(logits, target)
-        logprobs.append(logprob)
-        entropies.append(entropy)
-        ranks.append((logits > logits.gather(1, target)).sum(1))
+    with torch.autocast(hidden_SH.device.type, enabled=False):
+        for start in range(0, max(hidden_SH.shape[0], 1), chunk):
+            logits = _logits(hidden_SH[start : start + chunk], head_VH, temperature)
+            target = target_S[start : start + chunk, None]
+            logprob, entropy, _, _ = _reduce(logits, target)
+            logprobs.append(logprob)
+            entropies.append(entropy)
+            ranks.append((logits > logits.gather(1, target)).sum(1))
     return TokenTable(logprob_S=torch.cat(logprobs), entropy_S=torch.cat(entropies), rank_S=torch.cat(ranks))
 
 
@@ -158,10 +162,28 @@ def _reduce(logits_SV: Tensor, target_S1: Tensor) -> tuple[Tensor, Tensor, Tenso
     return logprob_S, entropy_S, log_sum_S + largest_S1.squeeze(1), p_SV
 
 
+def _as_given(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a method of an autograd function without autocast."""
+
+    @functools.wraps(method)
+    def run(ctx: Any, *args: Any) -> Any:
+        device = next(
+            a.device.type for a in (*args, *getattr(ctx, "saved_tensors", ())) if isinstance(a, Tensor)
+        )
+        with torch.autocast(device, enabled=False):
+            return method(ctx, *args)
+
+    return run
+
+
 class _TokenScores(torch.autograd.Function):
-    """d logprob / d logits = onehot - p;  d entropy / d logits = -p (log p + entropy); both over T."""
+    """d logprob / d logits = onehot - p;  d entropy / d logits = -p (log p + entropy); both over T.
+
+    Precision is said by the types that come in; an autocast around the call changes nothing.
+    """
 
     @staticmethod
+    @_as_given
     def forward(ctx, hidden_SH, head_VH, target_S, temperature, chunk, keep):
         logprobs, entropies, lses, kept = [], [], [], None
         for start in range(0, max(hidden_SH.shape[0], 1), chunk):
@@ -178,6 +200,7 @@ class _TokenScores(torch.autograd.Function):
         return logprob_S, entropy_S
 
     @staticmethod
+    @_as_given
     def backward(ctx, grad_logprob_S, grad_entropy_S):
         hidden_SH, head_VH, target_S, lse_S, entropy_S, kept = ctx.saved_tensors
         grad_hidden_SH = torch.empty_like(hidden_SH) if ctx.needs_input_grad[0] else None

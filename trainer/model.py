@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from config.errors import ConfigError
@@ -71,6 +72,18 @@ def load_model(folder: Path, device: torch.device) -> PreTrainedModel:
         ) from None
     model.to(device)  # pyright: ignore[reportArgumentType]  # its wrapper hides the signature
     return model.eval()
+
+
+def checkpoint_activations(model: PreTrainedModel) -> None:
+    """Keep one activation per layer and compute the rest again in the backward pass; equal gradients, less memory.
+
+    `transformers` ties this to training mode, which would switch dropout on as well (public fault B16): the layers
+    alone are told that they train, what is inside them is not.
+    """
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer):
+            module.training = True
 
 
 def head_weight(model: PreTrainedModel) -> torch.Tensor:

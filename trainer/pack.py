@@ -2,12 +2,13 @@
 
 Two schedules, both pure functions of the lengths and the same on every rank (public faults B34, B42):
 
-- packed: rows laid end to end, at most `max_tokens` per micro-batch, evenly filled (needs varlen attention
-  or a block-diagonal mask);
+- packed: rows laid end to end, at most `max_tokens` per micro-batch, evenly filled (`trainer.attention` keeps
+  rows from seeing each other); with the prompt of a group laid once for all its rows that lie together
+  (`shared_schedule`), and nothing is padding;
 - padded: rows of similar length as a right-padded rectangle, at most `max_tokens` cells of which a bounded
   share is padding (plain causal attention; no mask is needed, because a row never looks to its right: B26).
 
-Method of the packed schedule: (1) begin with the fewest micro-batches that could hold the tokens, a
+Method of the packed schedules: (1) begin with the fewest micro-batches that could hold the tokens, a
 multiple of the ranks; (2) rows from long to short, each into the lightest micro-batch; (3) if one
 overflows, begin again with more;
 (4) deal micro-batches to ranks by size.
@@ -46,6 +47,16 @@ class Schedule:
         return [rows for rank in self.ranks for rows in rank if rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Cells start to end attend to cells before_start to before_end and, causally, to each other."""
+
+    start: int
+    end: int
+    before_start: int = 0
+    before_end: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
     """Rows laid out for one forward pass in B x L cells (packed: B = 1)."""
@@ -67,16 +78,20 @@ class MicroBatch:
     behaviour_S: NDArray[np.float64]
     """Behaviour log-probs, nats."""
     advantage_S: NDArray[np.float64]
+    num_used: int
+    """Cells that hold a token."""
+    spans: tuple[Span, ...] = ()
+    """Packed: which cells see which, every cell in one span. Padded: empty, plain causal attention does it."""
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """Packed: row i lies in cells cu_seqlens[i] to cu_seqlens[i + 1]."""
+        """Packed, no prompt shared: row i lies in cells cu_seqlens[i] to cu_seqlens[i + 1]."""
         return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
 
     @property
     def padding_frac(self) -> float:
         """Share of cells without a token."""
-        return 1.0 - float(self.lengths.sum()) / self.ids.size
+        return 1.0 - self.num_used / self.ids.size
 
 
 # --- schedules -------------------------------------------------------------------------------------------
@@ -105,6 +120,59 @@ def packed_schedule(lengths_N: Sequence[int], max_tokens: int, num_ranks: int = 
     while (bins := _fill(lengths_N, max_tokens, num_bins)) is None:
         num_bins = _round_up(num_bins + max(num_ranks, num_bins // 64), num_ranks)
     return _deal(bins, [sum(lengths_N[row] for row in rows) for rows in bins], num_ranks)
+
+
+def shared_schedule(rows_N: Sequence[Row], max_tokens: int, num_ranks: int = 1) -> Schedule:
+    """As `packed_schedule` of the rows, but rows of one prompt lie together and their prompt counts once.
+
+    Rows of a prompt are cut into runs that fit one micro-batch, and one rank's even share where that is less; the
+    runs are then packed. `max_tokens` bounds the cells that are computed, not the tokens of the rows.
+
+    Raises:
+        ValueError: as `packed_schedule`.
+
+    Three rows of one prompt of 4 tokens and 2 sampled ones each take 4 + 3 * 2 = 10 cells, not 18:
+
+    >>> row = Row(ids=[1, 2, 3, 4, 8, 9], mask=[False] * 4 + [True] * 2, logprob=[0.0] * 4 + [-1.0] * 2,
+    ...           advantage=1.0, group="a")
+    >>> shared_schedule([row] * 3, max_tokens=10).ranks
+    (((0, 1, 2),),)
+    >>> shared_schedule([row] * 3, max_tokens=9).ranks
+    (((0, 1), (2,)),)
+    """
+    _check([len(row.ids) for row in rows_N], max_tokens, num_ranks)
+    clusters: dict[tuple[int, ...], list[int]] = {}
+    for index, row in enumerate(rows_N):
+        clusters.setdefault(prompt_of(row), []).append(index)
+    total = sum(
+        len(prompt) + sum(len(rows_N[i].ids) - len(prompt) for i in c) for prompt, c in clusters.items()
+    )
+    limit = min(max_tokens, -(-total // num_ranks))
+    runs: list[list[int]] = []
+    sizes: list[int] = []
+    for prompt, cluster in clusters.items():
+        open_run = False
+        for index in cluster:
+            own = len(rows_N[index].ids) - len(prompt)
+            if open_run and sizes[-1] + own <= limit:
+                runs[-1].append(index)
+                sizes[-1] += own
+            else:
+                runs.append([index])
+                sizes.append(len(prompt) + own)
+                open_run = True
+    dealt = packed_schedule(sizes, max_tokens, num_ranks)
+    return Schedule(
+        ranks=tuple(
+            tuple(tuple(sorted(row for run in part for row in runs[run])) for part in rank)
+            for rank in dealt.ranks
+        )
+    )
+
+
+def prompt_of(row: Row) -> tuple[int, ...]:
+    """The ids before the first sampled one; the whole row if none was sampled."""
+    return tuple(row.ids[: row.mask.index(True) if True in row.mask else len(row.ids)])
 
 
 def padded_schedule(
@@ -209,12 +277,13 @@ def _deal(bins: Sequence[tuple[int, ...]], sizes: Sequence[int], num_ranks: int)
 # --- layouts ---------------------------------------------------------------------------------------------
 
 
-def pack(rows_N: Sequence[Row], indices: Sequence[int]) -> MicroBatch:
+def pack(rows_N: Sequence[Row], indices: Sequence[int], share: bool = False) -> MicroBatch:
     """Lay the chosen rows end to end.
 
     Args:
         rows_N: the whole batch.
         indices: rows of this micro-batch; () gives one dummy cell without a target.
+        share: lay a prompt that several of the rows begin with once; its cells are seen by all of them.
 
     Raises:
         ValueError: the first token of a row is marked as sampled (nothing predicts it), or lists of a row
@@ -227,10 +296,33 @@ def pack(rows_N: Sequence[Row], indices: Sequence[int]) -> MicroBatch:
     >>> batch = pack([row, row], [0, 1])
     >>> batch.source_S.tolist(), batch.target_S.tolist(), batch.cu_seqlens.tolist()
     ([1, 2, 5, 6], [12, 13, 12, 13], [0, 4, 8])
+    >>> batch = pack([row, row], [0, 1], share=True)
+    >>> batch.ids.tolist(), batch.source_S.tolist(), batch.position_ids.tolist()
+    ([[10, 11, 12, 13, 12, 13]], [1, 2, 1, 4], [[0, 1, 2, 3, 2, 3]])
     """
-    starts = np.cumsum([0] + [len(rows_N[index].ids) for index in indices])
-    cells = max(int(starts[-1]), 1)
-    return _lay_out(rows_N, indices, starts[:-1].tolist(), shape=(1, cells), pad_id=0)
+    clusters: dict[tuple[int, ...], list[int]] = {}
+    for index in indices:
+        clusters.setdefault(prompt_of(rows_N[index]) if share else (index,), []).append(index)
+    cells_of_row: dict[int, NDArray[np.int64]] = {}
+    spans: list[Span] = []
+    end = 0
+    for cluster in clusters.values():
+        common = len(prompt_of(rows_N[cluster[0]])) if len(cluster) > 1 else 0
+        prompt = np.arange(end, end + common)
+        if common:
+            spans.append(Span(end, end + common))
+            end += common
+        for index in cluster:
+            own = len(rows_N[index].ids) - common
+            cells_of_row[index] = np.concatenate([prompt, np.arange(end, end + own)])
+            if own:
+                before = (int(prompt[0]), int(prompt[-1]) + 1) if common else (0, 0)
+                spans.append(Span(end, end + own, *before))
+            end += own
+    cells = [cells_of_row[index] for index in indices]
+    return _lay_out(
+        rows_N, indices, cells, shape=(1, max(end, 1)), pad_id=0, spans=tuple(spans) or (Span(0, 1),)
+    )
 
 
 def pad(rows_N: Sequence[Row], indices: Sequence[int], pad_id: int = 0, multiple: int = 1) -> MicroBatch:
@@ -254,23 +346,31 @@ def pad(rows_N: Sequence[Row], indices: Sequence[int], pad_id: int = 0, multiple
     ([[10, 11, 0], [7, 8, 9]], [0, 3, 4], [11, 8, 9])
     """
     width = _round_up(max([len(rows_N[index].ids) for index in indices], default=1), multiple)
-    starts = [place * width for place in range(len(indices))]
-    return _lay_out(rows_N, indices, starts, shape=(max(len(indices), 1), width), pad_id=pad_id)
+    cells = [place * width + np.arange(len(rows_N[index].ids)) for place, index in enumerate(indices)]
+    return _lay_out(rows_N, indices, cells, shape=(max(len(indices), 1), width), pad_id=pad_id)
 
 
 def _lay_out(
-    rows_N: Sequence[Row], indices: Sequence[int], starts: list[int], shape: tuple[int, int], pad_id: int
+    rows_N: Sequence[Row],
+    indices: Sequence[int],
+    cells_of_rows: Sequence[NDArray[np.int64]],
+    shape: tuple[int, int],
+    pad_id: int,
+    spans: tuple[Span, ...] = (),
 ) -> MicroBatch:
+    """Put token t of a row into its cell t; rows that share cells hold the same tokens there."""
     ids = np.full(shape[0] * shape[1], pad_id, dtype=np.int64)
     position_ids = np.zeros(shape[0] * shape[1], dtype=np.int64)
+    used = np.zeros(shape[0] * shape[1], dtype=bool)
     source, target, row_of, behaviour, advantage = [], [], [], [], []
-    for index, start in zip(indices, starts, strict=True):
+    for index, cells in zip(indices, cells_of_rows, strict=True):
         row = rows_N[index]
         sampled = _sampled(row, index)
         row_ids = np.asarray(row.ids, dtype=np.int64)
-        ids[start : start + len(row_ids)] = row_ids
-        position_ids[start : start + len(row_ids)] = np.arange(len(row_ids))
-        source.append(start + sampled - 1)
+        ids[cells] = row_ids
+        position_ids[cells] = np.arange(len(row_ids))
+        used[cells] = True
+        source.append(cells[sampled - 1])
         target.append(row_ids[sampled])
         row_of.append(np.full(len(sampled), index))
         behaviour.append(np.asarray(row.logprob, dtype=np.float64)[sampled])
@@ -285,6 +385,8 @@ def _lay_out(
         row_S=_joined(row_of, np.int64),
         behaviour_S=_joined(behaviour, np.float64),
         advantage_S=_joined(advantage, np.float64),
+        num_used=int(used.sum()),
+        spans=spans,
     )
 
 

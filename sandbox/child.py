@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import socket
@@ -20,6 +21,7 @@ JOB_FD = 3
 CELL_HEADER = struct.Struct("<I")
 SESSION_CPU_S = 24 * 3600.0
 """Backstop over all cells of a session; each cell has its own limit."""
+_READ_BYTES = 1 << 16
 
 
 class Launch:
@@ -50,8 +52,9 @@ class Launch:
         link = socket.socket(fileno=JOB_FD)
         namespace: dict[str, Any] = {}
         num_cells = 0
+        inbox = bytearray()
         while True:
-            job = _receive_job(link)
+            job = _receive_job(link, inbox)
             _, limits, seed, code, stdin = decode_call(job)
             if num_cells == 0:
                 self._enter(seat, limits, SESSION_CPU_S)
@@ -119,21 +122,22 @@ def _provide_stdin(stdin: bytes) -> None:
 
 def _provide_session_stdin(stdin: bytes) -> None:
     """A cell's input is a stream in memory: by then no new descriptors may be made."""
-    import io
-
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8", errors="surrogateescape")
 
 
-def _receive_job(link: socket.socket) -> bytes:
-    size = CELL_HEADER.unpack(_receive(link, CELL_HEADER.size))[0]
-    return _receive(link, size)
-
-
-def _receive(link: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        data = link.recv(min(size - len(parts), 1 << 20))
+def _receive_job(link: socket.socket, inbox: bytearray) -> bytes:
+    """The next job; `inbox` keeps what came with it of the one after."""
+    while (end := _end_of_job(inbox)) > len(inbox):
+        data = link.recv(_READ_BYTES)
         if not data:
             os._exit(0)
-        parts += data
-    return bytes(parts)
+        inbox += data
+    job = bytes(inbox[CELL_HEADER.size : end])
+    del inbox[:end]
+    return job
+
+
+def _end_of_job(inbox: bytearray) -> int:
+    if len(inbox) < CELL_HEADER.size:
+        return CELL_HEADER.size
+    return CELL_HEADER.size + CELL_HEADER.unpack_from(inbox)[0]

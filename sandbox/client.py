@@ -25,8 +25,20 @@ from config.errors import UserError
 from sandbox import fleet, scratch
 from sandbox.isolation import Layer, Level
 from sandbox.records import Status, ToolCall, ToolResult
+from sandbox.runs import READ_BYTES
 from sandbox.settings import Settings
-from sandbox.wire import FrameReader, Kind, WireError, decode_result, encode_call, fault_of, pack, refusal
+from sandbox.wire import (
+    REJECTED_PREFIX,
+    FrameReader,
+    Kind,
+    WireError,
+    decode_result,
+    encode_call,
+    fault_of,
+    pack,
+    refusal,
+    retry_after_s,
+)
 
 
 class SandboxError(UserError):
@@ -35,6 +47,11 @@ class SandboxError(UserError):
 
 MISSED_HEARTBEATS = 5
 """A node that answers none of so many is taken for dead."""
+RETRY_S = 0.2
+RETRIED_AT_ONCE = 16
+"""Kept calls sent each time a pause is over, although no call has ended meanwhile."""
+_KEPT = 0
+"""Stands for the number of a call that waits in the client."""
 
 
 class Caller:
@@ -42,9 +59,17 @@ class Caller:
 
     Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; the next call then asks
     for another link. Safe to use from several threads.
+
+    Args:
+        waits_when_full: keep a call that a full queue refused, and send it again when there is room.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits_when_full: bool = False) -> None:
+        self.waits_when_full = waits_when_full
+        self.num_refusals = 0
+        """How often a full queue refused a call that was kept."""
+        self._kept: deque[tuple[ToolCall, Future[ToolResult]]] = deque()
+        self._send_again_t = 0.0
         self._lock = threading.Lock()
         self._number = 0
         self._pending: dict[int, tuple[ToolCall, Future[ToolResult]]] = {}
@@ -91,13 +116,20 @@ class Caller:
             except SandboxError as error:
                 future.set_result(refusal(Status.LOST, str(error), call.id))
                 return future
-            self._number += 1
-            self._pending[self._number] = (call, future)
-            self._number_of[call.id] = self._number
             if call.session is not None:
                 self._known_sessions.add(call.session)
-            link.send(pack(Kind.CALL, self._number, encode_call(call)))
+            if self._kept:  # behind those that came before
+                self._number_of[call.id] = _KEPT
+                self._kept.append((call, future))
+            else:
+                self._send(link, call, future)
         return future
+
+    def _send(self, link: Link, call: ToolCall, future: Future[ToolResult]) -> None:
+        self._number += 1
+        self._pending[self._number] = (call, future)
+        self._number_of[call.id] = self._number
+        link.send(pack(Kind.CALL, self._number, encode_call(call)))
 
     def run(self, call: ToolCall) -> ToolResult:
         """Run one call and wait for it."""
@@ -110,10 +142,17 @@ class Caller:
 
     def cancel(self, call_id: str) -> None:
         """Withdraw a call: it ends as cancelled, unless it has ended already."""
+        withdrawn: list[Future[ToolResult]] = []
         with self._lock:
             number = self._number_of.get(call_id)
-            if number is not None and self._link is not None:
+            if number == _KEPT:
+                withdrawn = [future for call, future in self._kept if call.id == call_id]
+                self._kept = deque(entry for entry in self._kept if entry[0].id != call_id)
+                del self._number_of[call_id]
+            elif number is not None and self._link is not None:
                 self._link.send(pack(Kind.CANCEL, number))
+        for future in withdrawn:
+            future.set_result(refusal(Status.CANCELLED, "cancelled before it started", call_id))
 
     def close_session(self, name: str) -> None:
         """End a session; the name may be used for a new one afterwards."""
@@ -153,16 +192,56 @@ class Caller:
 
     def _on_frames(self, frames: list[tuple[Kind, int, bytes]]) -> None:
         done: list[tuple[Future[ToolResult], ToolCall, bytes]] = []
+        refused: list[tuple[ToolCall, Future[ToolResult]]] = []
         with self._lock:
             for kind, number, payload in frames:
                 if kind is Kind.RESULT and number in self._pending:
                     call, future = self._pending.pop(number)
+                    if (
+                        self.waits_when_full
+                        and payload.startswith(REJECTED_PREFIX)
+                        and self._keep(call, payload)
+                    ):
+                        refused.append((call, future))
+                        continue
                     self._number_of.pop(call.id, None)
                     done.append((future, call, payload))
                 elif kind is Kind.STATUS and number in self._replies:
                     self._replies.pop(number).set_result(payload)
+            self._kept.extendleft(reversed(refused))
+            if self._kept:
+                self._send_kept(len(done))
         for future, call, payload in done:  # outside the lock: a callback may submit
             future.set_result(decode_result(payload, call.id))
+
+    def _keep(self, call: ToolCall, payload: bytes) -> bool:
+        """Whether a refused call may be sent again: not when a later cell of its session is already on its way."""
+        pause_s = retry_after_s(decode_result(payload, call.id))
+        if pause_s is None:
+            return False
+        if call.session is not None and any(c.session == call.session for c, _ in self._pending.values()):
+            return False
+        self._number_of[call.id] = _KEPT
+        self.num_refusals += 1
+        self._send_again_t = time.monotonic() + pause_s
+        return True
+
+    def _send_kept(self, num_done: int) -> None:
+        """As many calls as have ended make room for as many kept ones; a pause that ran out, for a few."""
+        if time.monotonic() >= self._send_again_t:
+            self._send_again_t = time.monotonic() + RETRY_S
+            num_done += RETRIED_AT_ONCE
+        while self._kept and num_done > 0 and self._link is not None:
+            num_done -= 1
+            self._send(self._link, *self._kept.popleft())
+
+    def on_pause(self) -> float | None:
+        """Send kept calls whose pause is over; seconds until the next time, None when nothing is kept."""
+        if not self._kept:
+            return None
+        with self._lock:
+            self._send_kept(0)
+            return max(0.001, self._send_again_t - time.monotonic()) if self._kept else None
 
     def _on_death(self, link: Link) -> None:
         with self._lock:
@@ -177,10 +256,14 @@ class Caller:
     def _fail_all(self, status: Status, why: str) -> None:
         with self._lock:
             pending, self._pending = list(self._pending.values()), {}
+            kept, self._kept = self._kept, deque()
             replies, self._replies = list(self._replies.values()), {}
             self._number_of.clear()
         for call, future in pending:
             future.set_result(refusal(status, why, call.id))
+        for call, future in kept:
+            never = Status.REJECTED if status is Status.LOST else status
+            future.set_result(refusal(never, f"{why}; this call never started", call.id))
         for reply in replies:
             reply.set_exception(SandboxError(why))
 
@@ -194,11 +277,13 @@ class Sandbox(Caller):
     Args:
         workers: CPU cores it may fill.
         preload: modules that fork servers import beforehand, by name.
-        queue_limit: calls waiting; one more is rejected. None: no limit.
+        queue_limit: calls waiting; one more is refused. None: no limit.
         min_isolation: refuse to start below this level: none, limits, syscalls or files.
         niceness: steps of priority that running code stands below the caller; 19 after 0.1 s.
         slots_per_worker: calls running at once per worker.
-        affinity: CPU cores that code may run on.
+        affinity: CPU cores that all its processes may run on.
+        waits_when_full: with a queue limit, the client keeps what the queue refuses and sends it again; False: the
+            caller gets the refusal, with the seconds to wait.
         deterministic: hide from the text shown what depends on clock and addresses.
         others: any further field of `sandbox.settings.Settings`.
 
@@ -221,6 +306,7 @@ class Sandbox(Caller):
         slots_per_worker: int = 4,
         affinity: Sequence[int] | None = None,
         deterministic: bool = True,
+        waits_when_full: bool = True,
         **others: Any,
     ) -> None:
         if min_isolation not in list(Level):
@@ -237,7 +323,7 @@ class Sandbox(Caller):
             deterministic=deterministic,
             **others,
         )
-        super().__init__()
+        super().__init__(waits_when_full=waits_when_full)
         with self._lock:
             self._start()
 
@@ -292,8 +378,9 @@ class Link:
                 self._wake()
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):
-            os.write(self._wake_write, b"x")
+        if self._wake_write >= 0:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._wake_write, b"x")
 
     def _listen(self) -> None:
         poller = select.poll()
@@ -301,7 +388,7 @@ class Link:
         events = select.POLLIN
         poller.register(self._socket.fileno(), events)
         while not self._is_closing:
-            for descriptor, _ in poller.poll(None if self._heartbeat_s is None else 1000 * self._heartbeat_s):
+            for descriptor, _ in poller.poll(self._pause_ms()):
                 if descriptor == self._wake_read:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._wake_read, 4096)
@@ -312,6 +399,11 @@ class Link:
             if not (self._read() and self._is_heard()) and not self._is_closing:
                 self._owner._on_death(self)
                 return
+
+    def _pause_ms(self) -> float | None:
+        """How long the line may be silent before there is something to do."""
+        waits = (self._heartbeat_s, self._owner.on_pause())
+        return min((1000 * wait_s for wait_s in waits if wait_s is not None), default=None)
 
     def _flush(self) -> bool:
         with self._send_lock:
@@ -332,7 +424,7 @@ class Link:
     def _read(self) -> bool:
         """Pass on what has arrived; False when the supervisor is gone."""
         try:
-            data = self._socket.recv(1 << 20)
+            data = self._socket.recv(READ_BYTES)
         except BlockingIOError:
             return True
         except OSError:
@@ -358,7 +450,8 @@ class Link:
     def close(self) -> None:
         """Hang up; the supervisor cleans up and ends."""
         self._is_closing = True
-        self._wake()
+        with self._send_lock:
+            self._wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=10.0)
         self.reap(wait_s=10.0)
@@ -366,6 +459,12 @@ class Link:
     def reap(self, wait_s: float = 0.5) -> None:
         """Let go of the other side."""
         self._socket.close()
+        with self._send_lock:
+            pipe = (self._wake_read, self._wake_write)
+            self._wake_read = self._wake_write = -1
+        for descriptor in pipe:
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 class ProcessLink(Link):

@@ -95,6 +95,7 @@ def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[s
         "control": theirs.fileno(),
         "package_root": PACKAGE_ROOT,
         "modules": list(modules),
+        "python_path": settings.python_path,
         "num_seats": settings.num_slots,
         "niceness": settings.niceness,
         "affinity": settings.affinity,

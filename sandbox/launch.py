@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from sandbox import fleet, isolation, kernel, scratch
 from sandbox.isolation import IsolationReport, Layer, Level
 from sandbox.jail import JailPlan
@@ -12,6 +14,20 @@ class StartError(RuntimeError):
     """The sandbox cannot run here; the message says why and what to do."""
 
 
+def _stay_on(cores: tuple[int, ...]) -> None:
+    """Keep this process, and all it starts, on some cores.
+
+    Raises:
+        StartError: none of them exists here.
+    """
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        raise StartError(
+            f"sandbox setting affinity is {cores}; this machine offers {sorted(os.sched_getaffinity(0))}"
+        ) from error
+
+
 def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan]:
     """Probe the layers, make the folders of the seats, become the reaper of whatever is orphaned.
 
@@ -19,6 +35,8 @@ def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan]:
         StartError: less isolation than the minimum.
     """
     isolation.descriptor_limit()
+    if settings.affinity is not None:
+        _stay_on(settings.affinity)
     tmp_root = scratch.new_root(settings.tmp_dir)
     report = isolation.probe(tmp_root, first_uid=settings.first_uid, disabled=settings.disabled_layers)
     missing = report.missing_for(settings.min_isolation)
@@ -38,7 +56,7 @@ def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan]:
         landlock_abi=report.landlock_abi,
         first_uid=settings.first_uid,
         tmp_root=tmp_root,
-        readable=isolation.interpreter_folders(),
+        readable=(*isolation.interpreter_folders(), *settings.python_path),
         allow_processes=settings.allow_processes,
     )
     for seat in range(settings.num_slots):

@@ -15,7 +15,7 @@ from typing import Self
 from sandbox.client import Caller, Link, SandboxError
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.serve import proof_of
-from sandbox.wire import FrameReader, Kind, WireError, pack, refusal
+from sandbox.wire import FrameReader, Kind, WireError, pack, refusal, retry_after_s
 
 HEARTBEAT_S = 1.0
 CONNECT_WITHIN_S = 10.0
@@ -172,9 +172,7 @@ class Nodes:
         self, call: ToolCall, future: Future[ToolResult], node: RemoteNode, done: Future[ToolResult]
     ) -> None:
         result = done.result()
-        was_refused = (
-            result.status is Status.REJECTED and result.error and "queue is full" in result.error.message
-        )
+        was_refused = retry_after_s(result) is not None
         with self._lock:
             node.num_in_flight -= 1
             if was_refused:

@@ -15,6 +15,7 @@ MAX_OUTCOME_BYTES = 2**20
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
 _CHILD_STATUSES = {"ok": Status.OK, "error": Status.ERROR, "timeout": Status.TIMEOUT, "memory": Status.MEMORY}
 SHOWN_FOLDER = "/tmp"
+_NUM_CORES = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def judge(
         )
     dropped = out[1] + err[1] + (_count(record, "value_dropped") if value is not None else 0)
     own_wall_s = _seconds(record, "wall_s", ending.wall_s, ending.wall_s)
-    own_cpu_s = _seconds(record, "cpu_s", ending.cpu_s, ending.wall_s * (os.cpu_count() or 1))
+    own_cpu_s = _seconds(record, "cpu_s", ending.cpu_s, ending.wall_s * _NUM_CORES)
     return ToolResult(
         id="",
         status=status,
@@ -172,6 +173,8 @@ def _traceback(error: ToolError, status: Status, how: Reading) -> str:
 
 def _shown(text: str, how: Reading) -> str:
     """Text without the call's temporary folder, lone surrogates and, when deterministic, addresses."""
+    if not text:
+        return text
     if how.folder in text:
         text = text.replace(how.folder, SHOWN_FOLDER)
     if how.deterministic and "at 0x" in text:

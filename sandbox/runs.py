@@ -20,7 +20,7 @@ from sandbox.wire import FrameReader
 
 _serials = itertools.count(1)
 MAX_SENT_BYTES = 1 << 18
-READ_BYTES = 1 << 18
+READ_BYTES = 1 << 17
 
 
 @dataclass(eq=False, slots=True)
@@ -31,6 +31,7 @@ class Connection:
     reader: FrameReader = field(default_factory=FrameReader)
     outbox: deque[bytes] = field(default_factory=deque)
     is_open: bool = True
+    waits_to_send: bool = False
     serial: int = field(default_factory=lambda: next(_serials))
 
     def flush(self) -> bool:
@@ -139,8 +140,9 @@ class Session:
             pending=pending, seat=self.seat, server=self.server, start_t=now, base_cpu_s=self._cpu_s
         )
         self.last_used_t = now
-        os.ftruncate(self.out, 0)
-        os.ftruncate(self.err, 0)
+        for descriptor in (self.out, self.err):
+            if os.fstat(descriptor).st_size:
+                os.ftruncate(descriptor, 0)
         return self.run
 
     def send(self, data: bytes) -> bool:

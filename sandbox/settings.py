@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
@@ -25,6 +26,8 @@ class Settings:
     """Calls running at once per worker; more than 1, so that sleeping calls leave no core idle."""
     preload: tuple[str, ...] = ("numpy", "sympy")
     """Modules that fork servers import beforehand, by name; one tier per entry, each with all before it."""
+    python_path: tuple[str, ...] = ()
+    """Folders searched before the interpreter's own, and readable by calls: where a trusted module lies."""
     queue_limit: int | None = None
     """Calls waiting; one more is rejected with a retry-after. None: no limit."""
     min_isolation: Level = Level.FILES
@@ -33,7 +36,7 @@ class Settings:
     decayed_niceness: int = 19
     """The same of code that has run for 0.1 s."""
     affinity: tuple[int, ...] | None = None
-    """CPU cores that code may run on; None: any."""
+    """CPU cores that the supervisor, its fork servers and the code may run on; None: any."""
     deterministic: bool = True
     """Hide from the text shown what depends on the clock or on addresses."""
     allow_processes: bool = False
@@ -73,6 +76,11 @@ class Settings:
         for module in self.preload:
             if not module.replace(".", "").replace("_", "").isalnum():
                 raise SettingsError(f"sandbox setting preload has {module!r}, which is no module name")
+        for folder in self.python_path:
+            if not os.path.isdir(folder) or not os.path.isabs(folder):
+                raise SettingsError(
+                    f"sandbox setting python_path has {folder!r}; give absolute paths of existing folders"
+                )
 
     @property
     def num_slots(self) -> int:
@@ -86,6 +94,7 @@ class Settings:
     def from_text(cls, text: str) -> Self:
         record = json.loads(text)
         record["preload"] = tuple(record["preload"])
+        record["python_path"] = tuple(record["python_path"])
         record["affinity"] = tuple(record["affinity"]) if record["affinity"] is not None else None
         record["min_isolation"] = Level(record["min_isolation"])
         record["disabled_layers"] = tuple(Layer(layer) for layer in record["disabled_layers"])

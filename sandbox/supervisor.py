@@ -21,12 +21,22 @@ from pathlib import Path
 from sandbox import fleet, outcome, scratch, tiers
 from sandbox.isolation import Layer
 from sandbox.launch import StartError, prepare
-from sandbox.records import Status, ToolCall, ToolResult
+from sandbox.records import Status, ToolResult
 from sandbox.runs import READ_BYTES, Connection, Pending, Run, append_only
 from sandbox.session_pool import SessionPool
 from sandbox.settings import Settings
 from sandbox.watch import Watch
-from sandbox.wire import Kind, WireError, decode_call, encode_result, fault_of, pack, refusal
+from sandbox.wire import (
+    Kind,
+    WireError,
+    decode_call,
+    encode_result,
+    fault_of_session,
+    fault_of_terms,
+    pack,
+    refusal,
+    refusal_when_full,
+)
 from sandbox.zygote import REPLY, Op
 
 QUARANTINE_S = 1.0
@@ -228,7 +238,10 @@ class Supervisor:
             except OSError:
                 self._drop_client(connection)
                 continue
-            self.poller.modify(connection.link.fileno(), select.EPOLLIN | (0 if is_done else select.EPOLLOUT))
+            if is_done == connection.waits_to_send:
+                connection.waits_to_send = not is_done
+                events = select.EPOLLIN | (0 if is_done else select.EPOLLOUT)
+                self.poller.modify(connection.link.fileno(), events)
             if is_done:
                 self.dirty.discard(connection)
 
@@ -244,18 +257,20 @@ class Supervisor:
             return
         tier = self.tiers.last if session is not None else self.tiers.of(code)
         pending = Pending(connection, number, session, limits, payload, tier, time.monotonic())
-        fault = fault_of(ToolCall(id="x", code="", session=session, limits=limits, seed=seed))
+        fault = fault_of_session(session) or fault_of_terms(limits, seed)
         if fault or len(code) > 4 * 2**20:
             self.answer(pending, refusal(Status.REJECTED, fault or "code is too long"))
             return
         limit = self.settings.queue_limit
         if limit is not None and len(self.queue) >= limit:
             wait_s = max(0.05, len(self.queue) * 0.005 / self.settings.workers)
-            self.answer(pending, refusal(Status.REJECTED, f"the queue is full; retry after {wait_s:.2f} s"))
+            self.answer(pending, refusal_when_full(wait_s))
             return
         self.queue.append(pending)
 
     def _dispatch(self, now: float) -> None:
+        if not any(server.is_ready for server in self.servers.values()):
+            return  # all are being started anew: nothing that waits is lost
         while self.queue and len(self.runs) < self.settings.num_slots and not self.memory_is_low:
             pending = self.queue.popleft()
             if pending.session is not None:

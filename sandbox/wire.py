@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
-from dataclasses import asdict
 from enum import IntEnum
 from typing import Any
 
@@ -105,9 +105,21 @@ def fault_of(call: ToolCall) -> str:
         return f"code has {len(call.code)} characters; at most {MAX_CODE_BYTES} are run"
     if len(call.stdin) > MAX_STDIN_BYTES:
         return f"stdin has {len(call.stdin)} characters; at most {MAX_STDIN_BYTES} are passed"
-    if not isinstance(call.seed, int):
+    return fault_of_terms(call.limits, call.seed)
+
+
+def fault_of_terms(limits: Limits, seed: object) -> str:
+    """What is wrong with limits and seed, whoever sent them; empty when nothing is."""
+    if not isinstance(seed, int):
         return "seed must be a whole number"
-    return _fault_of_limits(call.limits)
+    return _fault_of_limits(limits)
+
+
+def fault_of_session(session: object) -> str:
+    """What is wrong with the name of a session that a client sent; empty when nothing is."""
+    if session is not None and (not isinstance(session, str) or not 0 < len(session) <= MAX_NAME_CHARS):
+        return f"session must be text of 1 to {MAX_NAME_CHARS} characters"
+    return ""
 
 
 def _fault_of_limits(limits: Limits) -> str:
@@ -154,14 +166,48 @@ def decode_call(payload: bytes) -> tuple[str | None, Limits, int, bytes, bytes]:
     return session, limits, seed, payload[start : start + num_code], payload[start + num_code :]
 
 
+_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
 def encode_result(result: ToolResult) -> bytes:
-    """JSON without the id: the frame number stands for it."""
-    return json.dumps(asdict(result), allow_nan=False).encode()
+    """The fields as a JSON list, without the id: the frame number stands for it."""
+    error = result.error
+    fields = [
+        result.status,
+        result.stdout,
+        result.stderr,
+        result.value,
+        error and [error.type, error.message, error.traceback],
+        result.wall_s,
+        result.cpu_s,
+        result.queue_s,
+        result.max_rss_bytes,
+        result.dropped_bytes,
+    ]
+    return _to_json(fields).encode()
 
 
 def decode_result(payload: bytes, call_id: str) -> ToolResult:
-    """The result of the call `call_id`."""
-    return ToolResult.from_json({**json.loads(payload), "id": call_id})
+    """The result of the call `call_id`.
+
+    >>> result = ToolResult(id="a", status=Status.OK, value="2")
+    >>> decode_result(encode_result(result), "a") == result
+    True
+    """
+    status, stdout, stderr, value, error, wall_s, cpu_s, queue_s, rss_bytes, dropped = json.loads(payload)
+    return ToolResult(
+        id=call_id,
+        status=Status(status),
+        stdout=stdout,
+        stderr=stderr,
+        value=value,
+        error=ToolError(type=error[0], message=error[1], traceback=error[2]) if error else None,
+        wall_s=wall_s,
+        cpu_s=cpu_s,
+        queue_s=queue_s,
+        max_rss_bytes=rss_bytes,
+        dropped_bytes=dropped,
+    )
 
 
 def refusal(status: Status, why: str, call_id: str = "") -> ToolResult:
@@ -169,6 +215,28 @@ def refusal(status: Status, why: str, call_id: str = "") -> ToolResult:
     return ToolResult(
         id=call_id, status=status, error=ToolError(type=status.value, message=why, traceback="")
     )
+
+
+_RETRY_AFTER = re.compile(r"the queue is full; retry after (\d+\.\d+) s")
+REJECTED_PREFIX = b'["rejected"'
+"""How an encoded result begins whose call never started."""
+
+
+def refusal_when_full(wait_s: float) -> ToolResult:
+    """The queue has no room; the caller may come back after `wait_s`."""
+    return refusal(Status.REJECTED, f"the queue is full; retry after {wait_s:.2f} s")
+
+
+def retry_after_s(result: ToolResult) -> float | None:
+    """Seconds to wait before a refused call may be sent again; None when it was not refused for want of room.
+
+    >>> retry_after_s(refusal_when_full(0.25)), retry_after_s(ToolResult(id="a", status=Status.OK))
+    (0.25, None)
+    """
+    if result.status is not Status.REJECTED or result.error is None:
+        return None
+    found = _RETRY_AFTER.fullmatch(result.error.message)
+    return float(found.group(1)) if found else None
 
 
 def as_mapping(payload: bytes) -> dict[str, Any]:

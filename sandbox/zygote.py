@@ -200,7 +200,8 @@ def start(orders: dict[str, Any]) -> None:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     control = socket.socket(fileno=move_high(orders["control"]))
     try:
-        sys.path[:] = ["", *(entry for entry in sys.path if entry and entry != orders["package_root"])]
+        kept = (entry for entry in sys.path if entry and entry != orders["package_root"])
+        sys.path[:] = ["", *orders["python_path"], *kept]
         sys.argv = [runner.FILE_NAME]
         lower_priority(orders["niceness"], tuple(orders["affinity"]) if orders["affinity"] else None)
         streams.install()

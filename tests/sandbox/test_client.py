@@ -138,7 +138,13 @@ def test_cancelling_ends_a_running_call_and_a_waiting_one(sandbox: Sandbox) -> N
 
 def test_a_full_queue_rejects_and_says_when_to_come_back() -> None:
     with Sandbox(
-        workers=1, slots_per_worker=1, queue_limit=2, preload=(), niceness=0, decayed_niceness=0
+        workers=1,
+        slots_per_worker=1,
+        queue_limit=2,
+        preload=(),
+        niceness=0,
+        decayed_niceness=0,
+        waits_when_full=False,
     ) as small:
         futures: list[Future[ToolResult]] = [
             small.submit(new_call("import time\ntime.sleep(0.3)")) for _ in range(12)

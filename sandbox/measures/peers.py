@@ -1,21 +1,22 @@
 """What the bench compares with: a spawned interpreter per call, the bare cost of a fork, and a code-judge service.
 
-code-judge is kept outside this project. To have one: clone its public repository, install its requirements and
-redis-server, start Redis on loopback without persistence, its API server and its workers (2 and 8 x cores), then
-pass the address of the API to the bench.
+code-judge is kept outside this project; `python -m sandbox bench --help` says how to start one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
-from sandbox.workload import Program
+from sandbox.measures.workload import Program
 
 SPAWN_LIMIT_S = 20.0
 
@@ -56,16 +57,45 @@ def spawn_goodput(programs: list[Program], workers: int) -> float:
     return num_right / (time.perf_counter() - start)
 
 
-def judge_goodput(url: str, programs: list[Program], *, in_flight: int, batch: int) -> tuple[float, int]:
-    """Correct answers per second of a code-judge at `url`, and how many were wrong or lost; `batch` calls per post."""
-    groups = [programs[k : k + batch] for k in range(0, len(programs), batch)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How calls are posted to a code-judge."""
+
+    batch: int
+    """Calls of one post; 1: `/run`, more: `/run/long-batch`."""
+    in_flight: int
+    pause_s: float = 0.0
+    """What the released client sleeps after every post."""
+
+
+WAYS = {
+    "run, 64 in flight": Way(batch=1, in_flight=64),
+    "run, 8 in flight": Way(batch=1, in_flight=8),
+    "long-batch, 2 x 32": Way(batch=32, in_flight=64),
+    "long-batch, 8 x 8": Way(batch=8, in_flight=64),
+    "released client, 8 senders x 32": Way(batch=32, in_flight=256, pause_s=0.5),
+}
+
+
+def try_ways(url: str, programs: list[Program]) -> list[dict[str, Any]]:
+    """Goodput of each way to drive a code-judge."""
+    rows = []
+    for name, way in WAYS.items():
+        goodput, num_bad = judge_goodput(url, programs, way)
+        rows.append({"way": name, "goodput": goodput, "bad": num_bad})
+    return rows
+
+
+def judge_goodput(url: str, programs: list[Program], way: Way) -> tuple[float, int]:
+    """Correct answers per second of a code-judge at `url`, and how many were wrong or lost."""
+    groups = [programs[k : k + way.batch] for k in range(0, len(programs), way.batch)]
     start = time.perf_counter()
-    with ThreadPoolExecutor(max(1, in_flight // batch)) as pool:
-        num_right = sum(pool.map(lambda group: _post(url, group), groups))
+    with ThreadPoolExecutor(max(1, way.in_flight // way.batch)) as pool:
+        num_right = sum(pool.map(lambda group: _post(url, group, way.pause_s), groups))
     return num_right / (time.perf_counter() - start), len(programs) - num_right
 
 
-def _post(url: str, programs: list[Program]) -> int:
+def _post(url: str, programs: list[Program], pause_s: float) -> int:
     submissions = [{"type": "python", "solution": program.code, "input": ""} for program in programs]
     results: list[dict[str, object]] = []
     if len(programs) == 1:
@@ -74,6 +104,7 @@ def _post(url: str, programs: list[Program]) -> int:
         answer = _send(f"{url}/run/long-batch", {"type": "batch", "submissions": submissions}).get("results")
         if isinstance(answer, list):
             results = [entry for entry in answer if isinstance(entry, dict)]
+    time.sleep(pause_s)
     return sum(_is_right(program, result) for program, result in zip(programs, results, strict=False))
 
 
@@ -88,17 +119,20 @@ def _send(url: str, body: object) -> dict[str, object]:
 
 def _is_right(program: Program, result: dict[str, object]) -> bool:
     if program.kind == "loop":
-        return not result.get("run_success", True)
+        return result.get("reason") == "worker_timeout"
     if program.kind == "error":
         return program.stdout in str(result.get("stderr", ""))
     return str(result.get("stdout", "")).strip() == program.stdout
 
 
 def control_s() -> float:
-    """Seconds to start and end an interpreter: a round during which this moved is not comparable."""
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
-    return time.perf_counter() - start
+    """Seconds to start and end an interpreter, median of 5: a round in which this moved is not comparable."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def load_average() -> float:

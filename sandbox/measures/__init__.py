@@ -1,0 +1,1 @@
+"""What `python -m sandbox bench` measures, one module a question."""

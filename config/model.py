@@ -92,6 +92,8 @@ class SandboxSection(Section):
     output_bytes: Annotated[int, Field(ge=256)]
     preload: list[str]
     """Modules that zygotes import once before any call."""
+    fail_frac: Frac
+    """Share of training calls that fail by chance, whatever the code; an experiment, 0 otherwise."""
 
 
 class ToolSection(Section):
@@ -99,8 +101,8 @@ class ToolSection(Section):
 
     name: Literal["execute_python_code_with_standard_io", "python_code_with_standard_io"]
     """Paper and public weights; released code."""
-    state: Literal["stateless", "session"]
-    """The paper's tool is stateless with stdin."""
+    state: Literal["stateless", "session", "off"]
+    """The paper's tool is stateless with stdin. off: every call is answered by 'not available'."""
     response_chars: Annotated[int, Field(ge=32)]
     """Longest tool text shown, characters; the middle is cut (the release shows 256)."""
 
@@ -136,6 +138,16 @@ class RocSelection(StrEnum):
     NONE = "none"
 
 
+class RocTransform(StrEnum):
+    """What is done to the penalties of the positives before the draw; all but `as_is` are experiment arms."""
+
+    AS_IS = "as_is"
+    PERMUTED = "permuted"
+    """Shuffled among the positives by the seeded stream: same weights, no information."""
+    INVERTED = "inverted"
+    """Weights p_total + epsilon: the worst likeliest."""
+
+
 class RocSection(Section):
     """Resample on Correct (paper section 2.2.3)."""
 
@@ -146,6 +158,10 @@ class RocSection(Section):
     """Added to p_total before weights 1 / (p_total + epsilon); the paper leaves p_total = 0 open."""
     use_p_err: bool
     use_p_format: bool
+    use_repetition: bool
+    """Add the share of repeated n-grams to the penalty: what the paper tried and dropped (section 4.3.1)."""
+    transform: RocTransform
+    """as_is; permuted and inverted are experiment arms."""
 
 
 class Normalisation(StrEnum):
@@ -179,6 +195,18 @@ class ObjectiveSection(Section):
     """Which grader's verdict becomes the reward."""
     reward: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None
     """Own reward as package.module:function, (Problem, Trajectory) -> Verdict; null: the grader."""
+    reward_flip: Frac
+    """Share of the 0/1 rewards that are flipped by a seeded draw; an experiment, 0 otherwise."""
+    penalty_weight: Annotated[float, Field(ge=0.0, lt=1.0)]
+    """Taken off the reward times the share of failed calls; 0 in the paper, which selects instead."""
+    overlong: Literal["penalise", "filter"]
+    """Truncated rollouts earn 0, or leave baseline and loss: what the paper tried and dropped (section 4.3.1)."""
+    advantage: Literal["group", "correct_only"]
+    """Normalised within the group, or 1 for correct rollouts and no others (rejection fine-tuning)."""
+    kl_weight: Annotated[float, Field(ge=0.0)]
+    """Of the KL to the stage's first policy; 0 in the paper (section 2.2.1)."""
+    entropy_weight: Annotated[float, Field(ge=0.0)]
+    """Of the entropy bonus; 0 in the paper (section 2.2.3)."""
     optimizer: OptimizerSection
     micro_batch_tokens: Positive
     """Most tokens (padding included) in one forward pass, at least one rollout; changes rounding only."""
@@ -201,7 +229,7 @@ class ObjectiveSection(Section):
 
 
 class SftNoiseSection(Section):
-    """What the tiny teacher does badly on purpose, as rates; 0 switches a habit off."""
+    """What the teacher of the procedural problems does badly on purpose, as rates; 0 switches a habit off."""
 
     no_tool: Frac
     """Answers without calling the tool."""
@@ -228,6 +256,23 @@ class SftNoiseSection(Section):
     """Factor on `wrong_formula` in two calls, which makes that the better way."""
     verbose: Frac
     """Puts a sentence that says nothing in front of a reason."""
+
+    @model_validator(mode="after")
+    def _rates_can_act(self) -> Self:
+        """A rate that nothing can draw is a mistake, not a habit."""
+        for name in ("first_bug", "verify", "two_calls"):
+            if self.no_tool == 1.0 and getattr(self, name) > 0:
+                raise ValueError(
+                    f"sft.noise.{name} = {getattr(self, name)} never acts while sft.noise.no_tool = 1: without a call "
+                    "nothing fails and nothing is verified; set it to 0 or lower no_tool"
+                )
+        for name in ("retry_bug", "give_up"):
+            if self.first_bug == 0.0 and getattr(self, name) > 0:
+                raise ValueError(
+                    f"sft.noise.{name} = {getattr(self, name)} never acts while sft.noise.first_bug = 0: there is no "
+                    "failed call to react to; set it to 0 or raise first_bug"
+                )
+        return self
 
 
 class SftSection(Section):
@@ -321,6 +366,14 @@ class EvalSection(Section):
     seed: Count
 
 
+class ArmsSection(Section):
+    """Experiment arms of the default run, from its own SFT checkpoint; config/arms.yaml says what each changes."""
+
+    names: list[str]
+    seeds: Count
+    """Seeds of each arm; seed 0 of roc_paper is the run's own stage 1."""
+
+
 class AnalysisSection(Section):
     """Statistics and the entropy study (paper section 5.4)."""
 
@@ -383,6 +436,7 @@ class Config(Section):
     sft: SftSection
     rl: RlSection
     eval: EvalSection
+    arms: ArmsSection
     analysis: AnalysisSection
     runtime: RuntimeSection
 

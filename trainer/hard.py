@@ -14,7 +14,7 @@ from config.model import RuntimeSection
 from config.sections import digest
 from trainer.checkpoint import Manifest, verify, write_folder
 from trainer.chunks import sample_in_chunks
-from trainer.metrics import is_correct
+from trainer.metrics import is_rewarded
 from trainer.model import use_threads
 from trainer.prepare import load_split, pool_digest, read_problems, write_problems
 from trainer.reward import reward_function
@@ -99,7 +99,7 @@ def num_solved(trajectories: list[Trajectory]) -> dict[str, int]:
     """Correct rollouts per problem."""
     counts: dict[str, int] = {}
     for trajectory in trajectories:
-        counts[trajectory.problem] = counts.get(trajectory.problem, 0) + is_correct(trajectory)
+        counts[trajectory.problem] = counts.get(trajectory.problem, 0) + is_rewarded(trajectory)
     return counts
 
 

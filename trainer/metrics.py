@@ -13,6 +13,10 @@ from dataclasses import asdict, dataclass
 
 from sandbox.records import Status
 from trainer.types import CallKind, StopReason, Trajectory, Turn
+from verifier.policy import GraderName
+from verifier.verdict import VerdictKind
+
+GRADERS = {grader.value for grader in GraderName}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,24 @@ class StepClock:
 
 
 def is_correct(trajectory: Trajectory) -> bool:
-    """True for a positive reward; an ungraded rollout is not correct."""
+    """What the grader said, whatever an experiment makes of the reward; an ungraded rollout is not correct.
+
+    Without a grader's verdict a positive reward stands in.
+
+    >>> from verifier.verdict import Verdict, VerdictKind
+    >>> wrong = Verdict(id="p", verdict=VerdictKind.WRONG, rule="", grader="strict")
+    >>> is_correct(Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
+    ...     verdicts={"strict": wrong}))
+    False
+    """
+    if trajectory.reward is None:
+        return False
+    verdict = next((v for g, v in trajectory.verdicts.items() if g in GRADERS), None)
+    return trajectory.reward > 0 if verdict is None else verdict.verdict is VerdictKind.CORRECT
+
+
+def is_rewarded(trajectory: Trajectory) -> bool:
+    """A positive reward: one of the rollouts that RoC calls positive."""
     return trajectory.reward is not None and trajectory.reward > 0
 
 
@@ -82,6 +103,8 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "num_sampled_tokens": sum(t.num_sampled for t in trajectories),
         "num_tool_calls": sum(len(c) for c in calls),
     }
+    failed = [is_failed_call(turn) for c in correct_calls for turn in c]
+    metrics |= {"num_tool_calls_correct": len(failed), "num_tool_errors_correct": sum(failed)}
     metrics |= _mean("accuracy", [float(is_correct(t)) for t in graded])
     metrics |= _mean("reward_mean", [t.reward for t in graded if t.reward is not None])
     metrics |= _mean("response_len_mean", [t.response_len for t in trajectories])
@@ -94,7 +117,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     metrics |= _mean("tool_calls_mean", [len(c) for c in calls])
     metrics |= _mean("no_tool_frac", [not c for c in calls])
     metrics |= _mean("tool_error_frac", [is_failed_call(turn) for c in calls for turn in c])
-    metrics |= _mean("tool_error_frac_correct", [is_failed_call(turn) for c in correct_calls for turn in c])
+    metrics |= _mean("tool_error_frac_correct", failed)
     metrics |= _mean("first_call_success_frac", [not is_failed_call(turn) for turn in first_calls])
     metrics |= _mean("repeated_call_frac", [_repeats(c) for c in calls if c])
     metrics |= _mean("several_answers_frac_correct", [_num_answers(t) > 1 for t in correct])
@@ -109,7 +132,7 @@ def group_metrics(groups: Iterable[Sequence[Trajectory]]) -> dict[str, float]:
     """Shares of groups that carry no gradient, among groups with at least one graded rollout."""
     outcomes: Counter[str] = Counter()
     for group in groups:
-        rewards = {is_correct(t) for t in group if t.reward is not None}
+        rewards = {is_rewarded(t) for t in group if t.reward is not None}
         if rewards:
             outcomes["mixed" if len(rewards) > 1 else "right" if True in rewards else "wrong"] += 1
     total = outcomes.total()

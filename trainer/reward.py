@@ -7,6 +7,8 @@ failure, not the model's: the rollout leaves baseline and loss and is counted (p
 from __future__ import annotations
 
 import importlib
+import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
@@ -21,10 +23,15 @@ from verifier.verdict import Verdict, VerdictKind
 Reward = Callable[[Problem, Trajectory], Verdict]
 
 
+def grader_of(objective: ObjectiveSection) -> Reward:
+    """The configured grader, which says what is correct whatever the reward."""
+    return _graded(replace(RL_POLICY, graders=(GraderName(objective.grader),)))
+
+
 def reward_function(objective: ObjectiveSection) -> Reward:
     """The configured reward. Raises ConfigError when a named function cannot be found."""
     if objective.reward is None:
-        return _graded(replace(RL_POLICY, graders=(GraderName(objective.grader),)))
+        return grader_of(objective)
     module, _, name = objective.reward.partition(":")
     try:
         function = getattr(importlib.import_module(module), name)
@@ -51,6 +58,53 @@ def even_ids(problem: Problem, trajectory: Trajectory) -> Verdict:
     total = sum(token for token, sampled in zip(trajectory.ids, trajectory.mask, strict=True) if sampled)
     kind = VerdictKind.WRONG if total % 2 else VerdictKind.CORRECT
     return Verdict(id=problem.id, verdict=kind, rule="even sum of sampled ids", grader="even_ids")
+
+
+def coin(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """Correct or wrong by the parity of the rollout's own seed: a reward that knows nothing, for a control arm.
+
+    >>> coin(Problem(id="p", prompt="", answer=""), Trajectory(run="", checkpoint="", benchmark="", problem="p",
+    ...     sample=0, seed=4)).verdict.value
+    'correct'
+    """
+    kind = VerdictKind.WRONG if trajectory.seed % 2 else VerdictKind.CORRECT
+    return Verdict(id=problem.id, verdict=kind, rule="parity of the seed", grader="coin")
+
+
+def well_formed(problem: Problem, trajectory: Trajectory) -> Verdict:
+    r"""Correct when the last turn holds exactly one box inside one answer block, right or wrong: format alone.
+
+    >>> from trainer.types import CallKind, Turn
+    >>> turn = Turn(text="<answer>\\boxed{1}</answer>", start=0, end=1, call=CallKind.NONE)
+    >>> well_formed(Problem(id="p", prompt="", answer="2"), Trajectory(run="", checkpoint="", benchmark="",
+    ...     problem="p", sample=0, turns=[turn])).verdict.value
+    'correct'
+    """
+    blocks = ANSWER_BLOCK.findall(trajectory.turns[-1].text) if trajectory.turns else []
+    good = len(blocks) == 1 and blocks[0].count("\\boxed{") == 1
+    kind = VerdictKind.CORRECT if good else VerdictKind.WRONG
+    return Verdict(id=problem.id, verdict=kind, rule="one box in one answer block", grader="well_formed")
+
+
+ANSWER_BLOCK = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+
+
+def shaped(reward: float, p_err: float, objective: ObjectiveSection, seed: int) -> float:
+    """The reward after the experiments on it: flipped by a seeded draw, less a share of the failed calls.
+
+    Neither acts in the paper's recipe, where both settings are 0. A 0/1 reward flips to 1 - reward.
+
+    >>> from config.resolve import resolve
+    >>> shaped(1.0, 0.5, resolve().objective, 0)
+    1.0
+    >>> shaped(1.0, 0.5, resolve([], ["objective.penalty_weight=0.2"]).objective, 0)
+    0.9
+    >>> shaped(1.0, 0.0, resolve([], ["objective.reward_flip=1.0"]).objective, 0)
+    0.0
+    """
+    if objective.reward_flip and random.Random(f"flip:{seed}").random() < objective.reward_flip:
+        reward = 1.0 - reward
+    return reward - objective.penalty_weight * p_err
 
 
 def _graded(policy: GradePolicy) -> Reward:

@@ -21,9 +21,10 @@ from trainer.advantage import advantages
 from trainer.alarms import alarms
 from trainer.cursor import problems_of_step
 from trainer.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
-from trainer.metrics import StepClock, group_metrics, rollout_metrics
+from trainer.metrics import StepClock, group_metrics, is_rewarded, rollout_metrics
 from trainer.optimizer import lr_factor
-from trainer.reward import Reward
+from trainer.repetition import p_repetition
+from trainer.reward import Reward, shaped
 from trainer.roc import Candidate, Reason, Selection, SelectionRule, p_err, p_format, pressure, select
 from trainer.rollout import RolloutClock, Task
 from trainer.rows import row_of, unusable
@@ -59,6 +60,8 @@ class RlStage:
     seed: int
     first_step: int
     """Steps of earlier stages."""
+    grader: Reward | None = None
+    """Says what is correct, for the metrics, where the reward says something else."""
 
     def step(self, step: int) -> StepOutcome:
         """Do the step with global number `step` and bring the new weights to the engine."""
@@ -117,9 +120,16 @@ class RlStage:
             trajectory.p_err, trajectory.p_format = p_err(trajectory), p_format(trajectory.turns)
             if trajectory.stop is StopReason.ABORTED or unusable(trajectory) is not None:
                 continue
-            verdict = self.reward(by_id[trajectory.problem], trajectory)
-            trajectory.verdicts = {self.objective.grader: verdict.without_clock()}
-            trajectory.reward = reward_of(verdict.verdict)
+            if self.objective.overlong == "filter" and trajectory.stop is StopReason.LENGTH:
+                trajectory.reason = "overlong"
+                continue
+            problem = by_id[trajectory.problem]
+            verdict = self.reward(problem, trajectory)
+            judged = verdict if self.grader is None else self.grader(problem, trajectory)
+            trajectory.verdicts = {self.objective.grader: judged.without_clock()}
+            reward = reward_of(verdict.verdict)
+            if reward is not None:
+                trajectory.reward = shaped(reward, trajectory.p_err, self.objective, trajectory.seed)
 
     def _select(self, trajectories: Sequence[Trajectory], step: int) -> tuple[list[Row], dict[str, Any]]:
         """RoC per group; marks every trajectory kept or dropped and why; advantages over what is kept."""
@@ -128,7 +138,14 @@ class RlStage:
         picked: list[tuple[list[Candidate], Selection]] = []
         for problem, group in sorted(_by_problem(trajectories).items()):
             candidates = [
-                Candidate(index=t.sample, reward=t.reward, p_err=t.p_err, p_format=t.p_format) for t in group
+                Candidate(
+                    index=t.sample,
+                    reward=t.reward,
+                    p_err=t.p_err,
+                    p_format=t.p_format,
+                    p_repetition=p_repetition(t.ids, t.mask) if rule.use_repetition else 0.0,
+                )
+                for t in group
             ]
             stream = random.Random(derive_seed(self.seed, "roc", step, problem))
             selection = select(candidates, self.objective.group_size, rule, stream)
@@ -137,7 +154,10 @@ class RlStage:
                 trajectory.reason = trajectory.reason or reason.value
             kept += [trajectory for trajectory in group if trajectory.kept]
             picked.append((candidates, selection))
-        values = advantages([_reward(t) for t in kept], [t.problem for t in kept])
+        if self.objective.advantage == "correct_only":
+            values = [float(is_rewarded(t)) for t in kept]
+        else:
+            values = advantages([_reward(t) for t in kept], [t.problem for t in kept])
         rows = [row_of(trajectory, value) for trajectory, value in zip(kept, values, strict=True)]
         return rows, selection_metrics(picked, rule, values)
 
@@ -173,7 +193,12 @@ def selection_rule(objective: ObjectiveSection) -> SelectionRule:
     """The configured RoC rule."""
     roc = objective.roc
     return SelectionRule(
-        selection=roc.selection, epsilon=roc.epsilon, use_p_err=roc.use_p_err, use_p_format=roc.use_p_format
+        selection=roc.selection,
+        epsilon=roc.epsilon,
+        use_p_err=roc.use_p_err,
+        use_p_format=roc.use_p_format,
+        use_repetition=roc.use_repetition,
+        transform=roc.transform,
     )
 
 

@@ -15,11 +15,12 @@ from config.model import RuntimeSection
 from config.sections import digest
 from trainer.atomic import sha256_of
 from trainer.checkpoint import RUN, Manifest, verify, write_folder
+from trainer.flaky import FlakyTool
 from trainer.grpo import OPTIMIZER, GrpoTrainer
 from trainer.interrupt import StopSignal
 from trainer.model import check_device, save_model, use_threads
 from trainer.progress import Progress
-from trainer.reward import reward_function
+from trainer.reward import grader_of, reward_function
 from trainer.rl import RlStage, StepOutcome, note
 from trainer.rollout import RolloutClock
 from trainer.run_folder import RunFolder
@@ -66,6 +67,8 @@ def run_stage(
         settings = rl_settings(view, section, run=folder.name, stage=stage, runtime=runtime)
         with open_sampler(parent_folder, view.rollout, view.sandbox, settings, runtime) as sampler:
             sampler.take_weights(trainer, version=step)
+            if view.sandbox.fail_frac:
+                sampler.tool = FlakyTool(sampler.tool, view.sandbox.fail_frac)
             rl = RlStage(
                 stage=stage,
                 section=section,
@@ -74,6 +77,7 @@ def run_stage(
                 trainer=trainer,
                 sampler=sampler,
                 reward=reward_function(view.objective),
+                grader=None if view.objective.reward is None else grader_of(view.objective),
                 seed=view.rollout.seed,
                 first_step=first_step,
             )

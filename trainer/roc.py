@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from config.model import RocSelection
+from config.model import RocSelection, RocTransform
 from trainer.advantage import has_spread
 from trainer.roc_release import release_counts
 from trainer.types import CallKind, Trajectory, Turn
@@ -117,6 +117,7 @@ class Candidate:
     """None: not graded, by our fault; never a zero."""
     p_err: float = 0.0
     p_format: float = 0.0
+    p_repetition: float = 0.0
 
 
 class Reason(StrEnum):
@@ -142,16 +143,6 @@ class Reason(StrEnum):
         return self in (Reason.KEPT, Reason.KEPT_ALL)
 
 
-class Transform(StrEnum):
-    """What is done to the penalties of the positives before the draw; all but `as_is` are experiment arms."""
-
-    AS_IS = "as_is"
-    PERMUTED = "permuted"
-    """Shuffled among the positives by the seeded stream: same weights, no information."""
-    INVERTED = "inverted"
-    """Weights p_total + epsilon: the worst likeliest."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRule:
     """How G of a group's rollouts are chosen; see the module docstring."""
@@ -161,7 +152,9 @@ class SelectionRule:
     """Added to p_total, so that a penalty of 0 has a finite weight (paper: open)."""
     use_p_err: bool = True
     use_p_format: bool = True
-    transform: Transform = Transform.AS_IS
+    use_repetition: bool = False
+    """Experiment arm: add `trainer.repetition.p_repetition`."""
+    transform: RocTransform = RocTransform.AS_IS
     min_negative: int = 2
     """Release rule: least rollouts of reward <= 0 to keep."""
     min_positive: int = 2
@@ -176,14 +169,15 @@ class SelectionRule:
             )
 
     def penalty(self, candidate: Candidate) -> float:
-        """p_total: the sum of the penalties in use, in [0, 2].
+        """p_total: the sum of the penalties in use, in [0, 2] under the paper's rule.
 
         >>> late = Candidate(index=0, reward=1.0, p_err=0.25, p_format=1.0)
         >>> SelectionRule(use_p_format=False).penalty(late)
         0.25
         """
         err = candidate.p_err if self.use_p_err else 0.0
-        return err + (candidate.p_format if self.use_p_format else 0.0)
+        form = candidate.p_format if self.use_p_format else 0.0
+        return err + form + (candidate.p_repetition if self.use_repetition else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +331,11 @@ def _check(group: Sequence[Candidate], G: int) -> None:
     if len(set(indices)) != len(indices):
         raise ValueError(f"two candidates of one group share an index: {sorted(indices)}")
     for candidate in group:
-        for name, value in (("p_err", candidate.p_err), ("p_format", candidate.p_format)):
+        for name, value in (
+            ("p_err", candidate.p_err),
+            ("p_format", candidate.p_format),
+            ("p_repetition", candidate.p_repetition),
+        ):
             if not 0.0 <= value <= 1.0:
                 raise ValueError(f"{name} of rollout {candidate.index} is {value}: penalties lie in [0, 1]")
 
@@ -375,9 +373,9 @@ def _weights(positives: list[Candidate], rule: SelectionRule, rng: Random) -> li
     if rule.selection is RocSelection.RANDOM:
         return [1.0] * len(positives)
     penalties = [rule.penalty(c) for c in positives]
-    if rule.transform is Transform.PERMUTED:
+    if rule.transform is RocTransform.PERMUTED:
         rng.shuffle(penalties)
-    if rule.transform is Transform.INVERTED:
+    if rule.transform is RocTransform.INVERTED:
         return [penalty + rule.epsilon for penalty in penalties]
     return [1.0 / (penalty + rule.epsilon) for penalty in penalties]
 

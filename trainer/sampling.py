@@ -95,6 +95,8 @@ def open_sampler(
         # The policy sees the loop's time, so that a repeated run repeats its decisions.
         clock=lambda: float(engine.iteration),
     )
+    if rollout.tool.state == "off":
+        control = Control.TOOL_OFF
     with open_tool(sandbox, runtime, control) as tool:
         yield Sampler(
             engine=engine,

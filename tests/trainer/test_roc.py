@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.model import RocSelection
+from config.model import RocSelection, RocTransform
 from sandbox.records import Status, ToolResult
 from trainer.roc import (
     Candidate,
     Reason,
     SelectionRule,
-    Transform,
     p_err,
     p_format,
     pressure,
@@ -241,7 +240,7 @@ def sequential_probabilities(weights: list[float], num: int) -> dict[frozenset[i
     ("rule", "weights"),
     [
         (SelectionRule(epsilon=0.1), [1 / 0.1, 1 / 0.35, 1 / 0.6, 1 / 1.1]),
-        (SelectionRule(epsilon=0.1, transform=Transform.INVERTED), [0.1, 0.35, 0.6, 1.1]),
+        (SelectionRule(epsilon=0.1, transform=RocTransform.INVERTED), [0.1, 0.35, 0.6, 1.1]),
         (RANDOM, [1.0, 1.0, 1.0, 1.0]),
     ],
     ids=["paper", "inverted", "random"],
@@ -269,7 +268,7 @@ def test_negatives_are_drawn_uniformly_whatever_their_penalty() -> None:
 
 
 def test_permuted_penalties_carry_no_information() -> None:
-    rng, rule = Random(13), SelectionRule(epsilon=0.01, transform=Transform.PERMUTED)
+    rng, rule = Random(13), SelectionRule(epsilon=0.01, transform=RocTransform.PERMUTED)
     counts = Counter(i for _ in range(4000) for i in select(a_group(4, 4), 4, rule, rng).kept if i < 4)
     assert all(abs(counts[i] / 4000 - 0.5) < 0.04 for i in range(4))
 

@@ -1,0 +1,178 @@
+"""Experiment arms: named changes to a preset, read from arms.yaml and checked like every other configuration."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from config.errors import ConfigError
+from config.model import Config, Positive, Section
+from config.resolve import read_yaml, resolve_mapping
+
+ARMS = Path(__file__).with_name("experiments") / "arms.yaml"
+MAIN = "main"
+"""The origin that is the run itself."""
+SEED_STRIDE = 1000
+"""Seed i of an arm samples under rollout.seed + i * SEED_STRIDE; seed 0 is the run's own."""
+STAGES = ("rl1", "rl2", "rl3")
+
+
+class Origin(Section):
+    """Where an arm's SFT checkpoint comes from."""
+
+    text: str
+    changes: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def teaches_anew(self) -> bool:
+        """Whether documents and tokenizer differ from the run's own."""
+        return any(key.startswith("sft.noise.") for key in self.changes)
+
+
+class Arm(Section):
+    """One experiment arm."""
+
+    text: str
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """Key -> value in place of the preset's."""
+    times: dict[str, float] = Field(default_factory=dict)
+    """Key -> factor on the preset's value."""
+    stages: list[Literal["rl1", "rl2", "rl3"]] = Field(default_factory=lambda: ["rl1"])
+
+
+class Block(Section):
+    """A part of the ablations: every arm from every origin with seeds 0, 1, ..."""
+
+    arms: list[str]
+    origins: list[str]
+    seeds: Positive
+
+
+class ArmsFile(Section):
+    origins: dict[str, Origin]
+    arms: dict[str, Arm]
+    ablations: list[Block]
+
+    @model_validator(mode="after")
+    def _blocks_name_what_exists(self) -> Self:
+        for block in self.ablations:
+            for name in block.arms:
+                _known(name, self.arms, "ablations: arm")
+            for name in block.origins:
+                _known(name, [MAIN, *self.origins], "ablations: origin")
+        return self
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ArmRun:
+    """One arm from one SFT checkpoint with one seed."""
+
+    arm: str
+    origin: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of its files.
+
+        >>> ArmRun("grpo_g", "main", 2).name
+        'grpo_g-main-2'
+        """
+        return f"{self.arm}-{self.origin}-{self.seed}"
+
+
+@cache
+def load_arms() -> ArmsFile:
+    """The arms of arms.yaml. Raises ConfigError naming what is wrong in it."""
+    try:
+        return ArmsFile.model_validate(read_yaml(ARMS))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{ARMS.name}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def configured(config: Config) -> list[ArmRun]:
+    """The arms of the default run: `arms.names` from the run's own SFT checkpoint, each with `arms.seeds` seeds."""
+    for name in config.arms.names:
+        _known(name, load_arms().arms, "arms.names: arm")
+    return sorted(ArmRun(name, MAIN, seed) for name in config.arms.names for seed in range(config.arms.seeds))
+
+
+def ablation_runs() -> list[ArmRun]:
+    """Every run of `snakemake ablations`, each once."""
+    return sorted(
+        {
+            ArmRun(arm, origin, seed)
+            for block in load_arms().ablations
+            for arm in block.arms
+            for origin in block.origins
+            for seed in range(block.seeds)
+        }
+    )
+
+
+def config_of_origin(config: Config, origin: str) -> Config:
+    """The configuration under which an origin's SFT checkpoint is made."""
+    if origin == MAIN:
+        return config
+    _known(origin, load_arms().origins, "origin")
+    return _changed(config, load_arms().origins[origin].changes, {}, f"origin {origin}")
+
+
+def config_of_arm(config: Config, run: ArmRun) -> Config:
+    """The configuration under which an arm trains: the preset, the origin's and the arm's changes, its seed.
+
+    Raises ConfigError for an unknown arm or origin, or changes that the preset cannot take.
+    """
+    _known(run.arm, load_arms().arms, "arm")
+    arm = load_arms().arms[run.arm]
+    base = config_of_origin(config, run.origin)
+    seed = base.rollout.seed + run.seed * SEED_STRIDE
+    return _changed(base, arm.changes | {"rollout.seed": seed}, arm.times, f"arm {run.arm}")
+
+
+def stage_sections(run: ArmRun) -> tuple[str, ...]:
+    """Sections that decide what an arm trains.
+
+    >>> stage_sections(ArmRun("grpo_g", "main", 0))
+    ('sandbox', 'rollout', 'objective', 'rl.rl1')
+    """
+    stages = load_arms().arms[run.arm].stages
+    extra = ("rl.filter",) if "rl3" in stages else ()
+    return ("sandbox", "rollout", "objective", *(f"rl.{stage}" for stage in stages), *extra)
+
+
+def _changed(config: Config, changes: Mapping[str, Any], times: Mapping[str, float], source: str) -> Config:
+    dumped = config.model_dump(mode="json")
+    for key, factor in times.items():
+        value = _parent(dumped, key, source)[key.rpartition(".")[2]] * factor
+        changes = dict(changes) | {key: round(value) if value == round(value) else value}
+    for key, value in changes.items():
+        _parent(dumped, key, source)[key.rpartition(".")[2]] = value
+    return resolve_mapping(dumped, source=f"{ARMS.name}, {source}")
+
+
+def _parent(dumped: dict[str, Any], key: str, source: str) -> dict[str, Any]:
+    """The mapping that holds a dotted key; ConfigError when there is no such key."""
+    holder: Any = dumped
+    *parents, name = key.split(".")
+    for part in parents:
+        holder = holder.get(part) if isinstance(holder, dict) else None
+    if not isinstance(holder, dict) or name not in holder:
+        raise ConfigError(f"{ARMS.name}, {source}: {key} is not a key of the configuration")
+    return holder
+
+
+def _known(name: str, known: Any, what: str) -> None:
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"{what} {name!r} is not among {', '.join(known)}{hint}")

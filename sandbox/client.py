@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from config.errors import UserError
-from sandbox import fleet, scratch
+from sandbox import fleet, orphans, scratch
 from sandbox.isolation import Layer, Level
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.runs import READ_BYTES
@@ -482,7 +482,7 @@ class ProcessLink(Link):
         )
         theirs.close()
         super().__init__(owner, ours)
-        self._tmp_dir = settings.tmp_dir
+        self._settings = settings
 
     def reap(self, wait_s: float = 0.5) -> None:
         """Make sure the process is gone."""
@@ -492,5 +492,9 @@ class ProcessLink(Link):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._settings.allow_processes and self._owner.started:
+            first = self._settings.first_uid
+            uids = range(first, first + self._settings.num_slots + self._settings.max_sessions)
+            orphans.sweep(self._owner.started["tmp_root"], uids)
         # A bounded folder is mounted for the supervisor alone: only from outside, and after it, can it be removed.
-        scratch.sweep(self._tmp_dir)
+        scratch.sweep(self._settings.tmp_dir)

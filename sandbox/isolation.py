@@ -122,6 +122,17 @@ def interpreter_folders(python_prefixes: Collection[str] | None = None) -> tuple
     return tuple(dict.fromkeys(entry for entry in found if os.path.exists(entry)))
 
 
+def program_folders() -> tuple[str, ...]:
+    """Where programs lie that code may start, when it may start any: the interpreter's and the system's."""
+    folders = (
+        "/bin",
+        "/usr/bin",
+        os.path.dirname(sys.executable),
+        os.path.dirname(os.path.realpath(sys.executable)),
+    )
+    return tuple(dict.fromkeys(folder for folder in folders if os.path.isdir(folder)))
+
+
 def _is_beneath(path: str, prefix: str) -> bool:
     return path.startswith(prefix.rstrip("/") + "/lib")
 

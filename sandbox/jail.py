@@ -96,10 +96,11 @@ class Jail:
     def _open_readable(self) -> None:
         for path in self.plan.readable:
             descriptor = move_high(os.open(path, os.O_PATH | os.O_CLOEXEC))
-            if os.path.isdir(path):
-                rights = _FOLDER_RIGHTS
-            else:
-                rights = kernel.LL_READ_FILE | (kernel.LL_WRITE_FILE if path == "/dev/null" else 0)
+            rights = _FOLDER_RIGHTS if os.path.isdir(path) else kernel.LL_READ_FILE
+            if path == "/dev/null":
+                rights |= kernel.LL_WRITE_FILE
+            elif self.plan.allow_processes and not path.startswith("/dev/"):
+                rights |= kernel.LL_EXECUTE
             self.readable_fds.append((descriptor, rights))
 
     def _ruleset(self, seat: int) -> int:

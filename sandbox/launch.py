@@ -56,7 +56,11 @@ def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan]:
         landlock_abi=report.landlock_abi,
         first_uid=settings.first_uid,
         tmp_root=tmp_root,
-        readable=(*isolation.interpreter_folders(), *settings.python_path),
+        readable=(
+            *isolation.interpreter_folders(),
+            *settings.python_path,
+            *(isolation.program_folders() if settings.allow_processes else ()),
+        ),
         allow_processes=settings.allow_processes,
     )
     for seat in range(settings.num_slots):

@@ -155,6 +155,7 @@ _BY_ARGUMENT = ("clone", "clone3", "prctl", "prlimit64", "sendto")
 
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE_THREAD = 0x00010000
+_CLONE_NEW_NAMESPACES = 0x7E020000
 _PR_SET_PDEATHSIG = 1
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NR_OFFSET, _ARCH_OFFSET = 0, 4
@@ -245,11 +246,11 @@ def child_filter(*, allow_processes: bool = False, deny_signals: bool = False) -
             _refuse(),
         ],
     )
-    if not allow_processes:
-        # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist.
-        code += _deny(["clone3"], errno.ENOSYS)
-        code += _guard(
-            "clone",
-            [_instruction(_LOAD, _argument_offset(0)), _instruction(_JSET, _CLONE_THREAD, 1, 0), _refuse()],
-        )
+    # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist.
+    code += _deny(["clone3"], errno.ENOSYS)
+    flags = _instruction(_LOAD, _argument_offset(0))
+    if allow_processes:
+        code += _guard("clone", [flags, _instruction(_JSET, _CLONE_NEW_NAMESPACES, 0, 1), _refuse()])
+    else:
+        code += _guard("clone", [flags, _instruction(_JSET, _CLONE_THREAD, 1, 0), _refuse()])
     return FilterProgram([*code, _instruction(_RET, _ALLOW)])

@@ -156,7 +156,9 @@ class SessionPool:
             return
         code = os.waitstatus_to_exitcode(status)
         ending = run.ending(code or 1, max(0.0, cpu_s - run.base_cpu_s), rss_bytes)
-        self.desk.answer(run.pending, self.desk.judge(None, session.out, session.err, ending, run))
+        result = self.desk.judge(None, session.out, session.err, ending, run)
+        session.why_lost = session.why_lost or f"its last cell ended as {result.status}"
+        self.desk.answer(run.pending, result)
 
     def on_server_death(self, seat: int, run: Run | None) -> None:
         """The fork server of a seat died, and the interpreter with it."""

@@ -40,6 +40,7 @@ class Settings:
     deterministic: bool = True
     """Hide from the text shown what depends on the clock or on addresses."""
     allow_processes: bool = False
+    """Code may start processes and programs; they end with its call, to the last. CPU limits then count each apart."""
     max_sessions: int = 256
     session_idle_s: float = 600.0
     """A session untouched for longer is evicted."""

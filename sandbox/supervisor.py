@@ -16,9 +16,8 @@ import sys
 import time
 from collections import deque
 from dataclasses import asdict
-from pathlib import Path
 
-from sandbox import fleet, outcome, scratch, tiers
+from sandbox import fleet, orphans, outcome, scratch, tiers
 from sandbox.isolation import Layer
 from sandbox.launch import StartError, prepare
 from sandbox.records import Status, ToolResult
@@ -109,9 +108,7 @@ class Supervisor:
         """Kill everything and leave nothing behind."""
         for server in self.servers.values():
             server.stop()
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, 0)[0]:
-                pass
+        orphans.end_all()
         if Layer.BOUNDED_TMP not in self.report.used:
             scratch.remove_root(self.plan.tmp_root)
 
@@ -395,7 +392,7 @@ class Supervisor:
         self.poller.unregister(descriptor)
         del self.servers[descriptor]
         server.stop()
-        self._kill_orphans()
+        orphans.kill_strays(self._server_pids())
         now = time.monotonic()
         for seat in sorted(server.seats):
             run = self.runs.pop(seat, None)
@@ -413,13 +410,8 @@ class Supervisor:
         self.death_times.append(now)
         self._start_server(server.tier)
 
-    def _kill_orphans(self) -> None:
-        """Children of a dead fork server become ours; kill what is not a fork server."""
-        ours = {server.process.pid for server in self.servers.values()}
-        with contextlib.suppress(OSError):
-            for pid in map(int, Path("/proc/thread-self/children").read_text().split()):
-                if pid not in ours:
-                    os.kill(pid, signal.SIGKILL)
+    def _server_pids(self) -> set[int]:
+        return {server.process.pid for server in self.servers.values()}
 
     # Ending early
 
@@ -446,6 +438,7 @@ class Supervisor:
             seat = self.quarantine.popleft()[1]
             self.clean(seat)
             self.free_seats.append(seat)
+        orphans.reap(self._server_pids())
         self.sessions.evict_idle()
         self.memory_is_low = memory_available_bytes() < self.settings.memory_low_bytes
         if self.memory_is_low and not self.sessions.evict_for_memory() and not self.runs:

@@ -22,7 +22,7 @@ MAX_STDIN_BYTES = 16 * 2**20
 MAX_NAME_CHARS = 200
 MAX_SECONDS = 3600.0
 MAX_OUTPUT_BYTES = 16 * 2**20
-MIN_MEMORY_BYTES = 2**20
+MIN_MEMORY_BYTES, MAX_MEMORY_BYTES = 2**20, 2**46
 
 _HEADER = struct.Struct("<IBQ")
 _LENGTHS = struct.Struct("<III")
@@ -127,8 +127,13 @@ def _fault_of_limits(limits: Limits) -> str:
         value = getattr(limits, name)
         if not isinstance(value, int | float) or not math.isfinite(value) or not 0 < value <= MAX_SECONDS:
             return f"limits.{name} is {value!r}; give seconds above 0 and up to {MAX_SECONDS:.0f}"
-    if not isinstance(limits.memory_bytes, int) or limits.memory_bytes < MIN_MEMORY_BYTES:
-        return f"limits.memory_bytes is {limits.memory_bytes!r}; give at least {MIN_MEMORY_BYTES}"
+    if (
+        not isinstance(limits.memory_bytes, int)
+        or not MIN_MEMORY_BYTES <= limits.memory_bytes <= MAX_MEMORY_BYTES
+    ):
+        return (
+            f"limits.memory_bytes is {limits.memory_bytes!r}; give {MIN_MEMORY_BYTES} to {MAX_MEMORY_BYTES}"
+        )
     if not isinstance(limits.output_bytes, int) or not 0 < limits.output_bytes <= MAX_OUTPUT_BYTES:
         return f"limits.output_bytes is {limits.output_bytes!r}; give 1 to {MAX_OUTPUT_BYTES}"
     return ""

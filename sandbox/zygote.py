@@ -125,15 +125,25 @@ class Zygote:
         for descriptor in descriptors:
             os.close(descriptor)
         if pid > 0:
+            if self.launch.jail.plan.allow_processes:
+                self._lead_a_group(pid)
             self.seat_of[pid] = seat
             self.pid_of[seat] = pid
             if op == Op.SESSION:
                 self._reply(Op.STARTED, seat, pid)
 
+    @staticmethod
+    def _lead_a_group(pid: int) -> None:
+        """A group of its own for a child and all it will start. Parent and child both ask, whoever comes first."""
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, 0)
+
     def _live(self, op: int, seat: int, job_bytes: int, descriptors: tuple[int, int, int]) -> None:
         """In the child; never returns."""
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            if self.launch.jail.plan.allow_processes:
+                self._lead_a_group(0)
             if op == Op.CALL:
                 self.launch.run_call(seat, job_bytes, descriptors)
             else:
@@ -146,6 +156,8 @@ class Zygote:
 
     def _reap(self) -> None:
         while self.seat_of:
+            if self.launch.jail.plan.allow_processes and not self._end_tree_of_dead():
+                return
             pid, status, usage = os.wait4(-1, os.WNOHANG)
             if pid == 0:
                 return
@@ -155,11 +167,20 @@ class Zygote:
             del self.pid_of[seat]
             self._reply(Op.EXITED, seat, pid, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
+    @staticmethod
+    def _end_tree_of_dead() -> bool:
+        """Kill what a dead child started, before its pid can be anyone else's; False when none is dead."""
+        dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if dead is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(dead.si_pid, signal.SIGKILL)
+        return dead is not None
+
     def _steer(self, op: int, seat: int, pid: int, cpu_s: float) -> None:
         """Act on a running child. It is not reaped yet, so the pid is surely its own."""
         with contextlib.suppress(ProcessLookupError):
             if op == Op.KILL:
-                os.kill(pid, signal.SIGKILL)
+                self._kill(pid)
             elif op == Op.ANNOUNCE:
                 os.kill(pid, runner.WALL_SIGNAL)
             elif op == Op.RENICE:
@@ -168,8 +189,13 @@ class Zygote:
                 with contextlib.suppress(OSError):
                     used = time.clock_gettime(kernel.cpu_clock_of(pid))
                     if used >= cpu_s:
-                        os.kill(pid, signal.SIGKILL)
+                        self._kill(pid)
                     self._reply(Op.USED, seat, pid, 0, used)
+
+    def _kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        if self.launch.jail.plan.allow_processes:
+            os.killpg(pid, signal.SIGKILL)
 
     def _reply(
         self, op: Op, seat: int, pid: int, status: int = 0, cpu_s: float = 0.0, rss_bytes: int = 0

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +37,18 @@ def run(sandbox: Sandbox) -> Callable[..., ToolResult]:
         return sandbox.run(new_call(code, **fields))  # type: ignore[arg-type]
 
     return run_code
+
+
+def start_node(
+    folder: Path, name: str, root: Path, *options: str, secret: bytes
+) -> tuple[subprocess.Popen[bytes], str]:
+    """A node daemon of its own, and its address once it accepts calls."""
+    (folder / "secret").write_bytes(secret)
+    place = folder / name
+    command = [sys.executable, "-m", "sandbox", "serve", "--secret-file", str(folder / "secret")]
+    command += ["--port", "0", "--announce", str(place), "--preload", "", "--workers", "1", *options]
+    process = subprocess.Popen(command, cwd=root)
+    while not (place.exists() and place.read_text()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process, place.read_text()

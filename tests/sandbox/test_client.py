@@ -157,6 +157,63 @@ def test_a_full_queue_rejects_and_says_when_to_come_back() -> None:
     assert "retry after" in rejected.error.message
 
 
+def test_the_default_client_waits_for_room_and_every_call_ends_well() -> None:
+    with Sandbox(
+        workers=1, slots_per_worker=2, queue_limit=3, preload=(), niceness=0, decayed_niceness=0
+    ) as small:
+        results = small.run_many(new_call(f"print({k})") for k in range(120))
+        assert small.num_refusals > 0
+    assert [(result.status, result.stdout) for result in results] == [
+        (Status.OK, f"{k}\n") for k in range(120)
+    ]
+
+
+def test_a_call_kept_for_want_of_room_can_be_cancelled_and_keeps_its_id() -> None:
+    with Sandbox(
+        workers=1, slots_per_worker=1, queue_limit=1, preload=(), niceness=0, decayed_niceness=0
+    ) as small:
+        blocker = small.submit(new_call("import time\ntime.sleep(600)", id="blocker"))
+        while small.status()["running"] < 1:
+            time.sleep(0.02)
+        futures = {name: small.submit(new_call("1", id=name)) for name in ("queued", "kept", "later")}
+        while small.num_refusals < 1:
+            time.sleep(0.02)
+        assert small.run(new_call("2", id="later")).status is Status.REJECTED  # in flight already
+        small.cancel("later")
+        assert futures["later"].result(60).status is Status.CANCELLED
+        small.cancel("blocker")
+        assert blocker.result(60).status is Status.CANCELLED
+        assert [futures[name].result(60).value for name in ("queued", "kept")] == ["1", "1"]
+
+
+def test_closing_ends_kept_calls_too() -> None:
+    small = Sandbox(workers=1, slots_per_worker=1, queue_limit=1, preload=(), niceness=0, decayed_niceness=0)
+    futures = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(6)]
+    while small.num_refusals < 2:
+        time.sleep(0.02)
+    small.close()
+    assert {future.result(10).status for future in futures} == {Status.CANCELLED}
+
+
+def test_what_waits_while_every_fork_server_is_down_runs_later() -> None:
+    import os
+    import signal
+
+    with Sandbox(workers=1, slots_per_worker=2, preload=(), niceness=0, decayed_niceness=0) as small:
+        running = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(2)]
+        while small.status()["running"] < 2:
+            time.sleep(0.02)
+        waiting = [small.submit(new_call(f"{k}")) for k in range(5)]
+        os.kill(small.status()["zygotes"][0], signal.SIGKILL)
+        assert {future.result(10).status for future in running} == {Status.LOST}
+        assert [future.result(60).value for future in waiting] == [str(k) for k in range(5)]
+
+
+def test_an_affinity_that_does_not_exist_is_refused_with_what_there_is() -> None:
+    with pytest.raises(SandboxError, match="this machine offers"):
+        Sandbox(workers=1, preload=(), affinity=(9999,))
+
+
 def test_closing_ends_what_runs(sandbox: Sandbox) -> None:
     small = Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0)
     future = small.submit(new_call("import time\ntime.sleep(600)"))

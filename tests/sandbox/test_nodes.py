@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,30 +15,13 @@ import pytest
 from sandbox.client import SandboxError
 from sandbox.nodes import Nodes, RemoteNode
 from sandbox.records import Status
-from tests.sandbox.conftest import new_call
+from tests.sandbox.conftest import new_call, start_node
 
 SECRET = b"a secret of the tests"
 
 
 def _start(folder: Path, name: str, root: Path, *options: str) -> tuple[subprocess.Popen[bytes], str]:
-    (folder / "secret").write_bytes(SECRET)
-    place = folder / name
-    command = [
-        sys.executable,
-        "-m",
-        "sandbox",
-        "serve",
-        "--secret-file",
-        str(folder / "secret"),
-        "--port",
-        "0",
-    ]
-    command += ["--announce", str(place), "--preload", "", "--workers", "1", *options]
-    process = subprocess.Popen(command, cwd=root)
-    while not (place.exists() and place.read_text()):
-        assert process.poll() is None
-        time.sleep(0.05)
-    return process, place.read_text()
+    return start_node(folder, name, root, *options, secret=SECRET)
 
 
 @pytest.fixture(scope="module")

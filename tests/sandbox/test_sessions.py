@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from sandbox.client import Sandbox
 from sandbox.records import Status, ToolResult
 from tests.sandbox.conftest import new_call
@@ -31,19 +33,31 @@ def test_a_cell_stopped_by_its_cpu_limit_leaves_the_state_alive(run: Run) -> Non
     assert run("x", session="soft").value == "5"
 
 
-def test_a_dead_session_is_said_aloud_until_it_is_closed(sandbox: Sandbox, run: Run) -> None:
-    run("x = 1", session="dead")
-    assert run("import os\nos._exit(3)", session="dead").status is Status.CRASH
-    assert run("x", session="dead").status is Status.SESSION_LOST
-    assert run("x = 2", session="dead").status is Status.SESSION_LOST
-    sandbox.close_session("dead")
-    assert run("y = 3\ny", session="dead").value == "3"
+STUBBORN = "while True:\n    try:\n        while True: sum(range(99))\n    except BaseException: pass"
 
 
-def test_a_cell_that_swallows_the_limit_is_killed_with_its_session(run: Run) -> None:
-    code = "while True:\n    try:\n        while True: sum(range(99))\n    except BaseException: pass"
-    assert run(code, session="stubborn", cpu_s=0.3).status is Status.TIMEOUT
-    assert run("1", session="stubborn").status is Status.SESSION_LOST
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("import os\nos._exit(3)", Status.CRASH),
+        (STUBBORN, Status.TIMEOUT),
+        ("while True: print('x' * 10**6)", Status.OUTPUT_LIMIT),
+    ],
+    ids=["crash", "hard timeout", "flood"],
+)
+def test_a_session_that_its_code_ended_is_said_to_be_lost_until_it_is_closed(
+    sandbox: Sandbox, run: Run, code: str, status: Status
+) -> None:
+    name = f"ended by {status}"
+    run("x = 1", session=name)
+    assert run(code, session=name, cpu_s=0.5).status is status
+    for _ in range(2):  # not once only: the second caller must not get a fresh start unknowingly
+        result = run("x", session=name)
+        assert result.status is Status.SESSION_LOST
+        assert result.error is not None
+        assert result.error.message == f"session is gone: its last cell ended as {status}"
+    sandbox.close_session(name)
+    assert run("'x' in globals()", session=name).value == "False"
 
 
 def test_output_belongs_to_its_own_cell(run: Run) -> None:

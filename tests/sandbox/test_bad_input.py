@@ -1,0 +1,207 @@
+"""Bad input gets a clear status or error, and the sandbox or node that got it goes on."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.client import Sandbox
+from sandbox.nodes import Nodes
+from sandbox.records import Limits, Status, ToolCall, ToolResult
+from sandbox.serve import proof_of
+from sandbox.wire import MAX_FRAME_BYTES, FrameReader, Kind, decode_result, pack
+from tests.sandbox.conftest import new_call, start_node
+
+_HEADER = struct.Struct("<IBQ")
+_LENGTHS = struct.Struct("<III")
+Run = Callable[[ToolCall], ToolResult]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Iterator[tuple[str, bytes]]:
+    folder = tmp_path_factory.mktemp("node")
+    secret = secrets.token_hex(16).encode()
+    process, address = start_node(folder, "node", project_root, secret=secret)
+    yield address, secret
+    process.terminate()
+    assert process.wait(30) == 0
+
+
+@pytest.fixture(params=["in process", "node"])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Runs a call, then one more that must be fine."""
+    if request.param == "in process":
+        runner = request.getfixturevalue("sandbox")
+        yield lambda call: _run_and_go_on(runner, call)
+    else:
+        address, secret = request.getfixturevalue("node")
+        with Nodes([address], secret=secret) as nodes:
+            yield lambda call: _run_and_go_on(nodes, call)
+
+
+def _run_and_go_on(runner: Sandbox | Nodes, call: ToolCall) -> ToolResult:
+    result = runner.run(call)
+    assert runner.run(new_call("6 * 7")).value == "42"
+    return result
+
+
+def test_nul_bytes_in_the_source_are_an_error_of_the_code(run: Run) -> None:
+    result = run(new_call("print(1)\0"))
+    assert (result.status, result.stdout) == (Status.ERROR, "")
+    assert result.error is not None
+    assert "null bytes" in result.error.message
+
+
+def test_nul_bytes_in_standard_input_reach_the_code(run: Run) -> None:
+    assert run(new_call("import sys\nsys.stdin.read()", stdin="a\0b")).value == r"'a\x00b'"
+
+
+def test_a_lone_surrogate_in_the_source_is_an_error_of_the_code(run: Run) -> None:
+    result = run(new_call("print('\ud800')"))
+    assert result.status is Status.ERROR
+    assert result.error is not None
+    assert result.error.type in ("UnicodeEncodeError", "SyntaxError")
+
+
+def test_a_lone_surrogate_in_the_output_is_escaped(run: Run) -> None:
+    result = run(new_call("print('\\ud800')\n'\\udfff'"))
+    assert (result.stdout, result.value) == ("\\ud800\n", r"'\udfff'")
+    json.dumps(result.to_json()).encode("utf-8")
+
+
+def test_ten_megabytes_of_source_are_rejected_with_the_limit(run: Run) -> None:
+    result = run(new_call("#" * 10_000_000))
+    assert result.status is Status.REJECTED
+    assert result.error is not None
+    assert result.error.message == "code has 10000000 characters; at most 1048576 are run"
+
+
+def test_output_that_is_no_utf8_is_replaced(run: Run) -> None:
+    result = run(new_call("import os\nos.write(1, b'\\xff ok \\xc3')\nNone"))
+    assert (result.status, result.stdout) == (Status.OK, "\ufffd ok \ufffd")
+
+
+def test_a_value_whose_repr_loops_is_a_timeout(run: Run) -> None:
+    code = "class V:\n    def __repr__(self):\n        while True: pass\nV()"
+    assert run(new_call(code, cpu_s=0.3)).status is Status.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(wall_s=-1.0), "limits.wall_s is -1.0; give seconds above 0"),
+        (Limits(cpu_s=-0.5), "limits.cpu_s is -0.5; give seconds above 0"),
+        (Limits(memory_bytes=2**80), "limits.memory_bytes is"),
+    ],
+)
+def test_a_limit_out_of_range_is_rejected_with_the_range(run: Run, limits: Limits, said: str) -> None:
+    result = run(ToolCall(id="limit", code="1", limits=limits))
+    assert result.status is Status.REJECTED
+    assert result.error is not None
+    assert said in result.error.message
+
+
+def _enter(node: tuple[str, bytes]) -> tuple[socket.socket, FrameReader]:
+    """A client past the door that is free to misbehave."""
+    address, secret = node
+    host, port = address.split(":")
+    link = socket.create_connection((host, int(port)), timeout=60)
+    reader = FrameReader()
+    nonce = _next(link, reader)[2]
+    link.sendall(pack(Kind.HELLO, 0, proof_of(secret, nonce)))
+    assert _next(link, reader)[0] is Kind.READY
+    return link, reader
+
+
+def _next(link: socket.socket, reader: FrameReader) -> tuple[Kind, int, bytes]:
+    while not (frames := reader.feed(link.recv(65536))):
+        pass
+    return frames[0]
+
+
+def _is_up(node: tuple[str, bytes]) -> bool:
+    with Nodes([node[0]], secret=node[1]) as nodes:
+        return nodes.run(new_call("1 + 1")).value == "2"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _HEADER.pack(MAX_FRAME_BYTES + 1, Kind.CALL, 1),
+        _HEADER.pack(2**32 - 1, Kind.CALL, 1) + b"x" * 1000,
+        _HEADER.pack(4, 250, 1) + b"kind",
+        b"\xff" * 5000,
+    ],
+    ids=["over the cap", "the longest length", "unknown kind", "garbage"],
+)
+def test_a_stream_that_is_no_frames_is_hung_up_on(node: tuple[str, bytes], data: bytes) -> None:
+    link, _ = _enter(node)
+    with link:
+        link.sendall(data)
+        assert link.recv(100) == b""
+    assert _is_up(node)
+
+
+def _payload(head: object, code: bytes = b"1") -> bytes:
+    text = json.dumps(head).encode() if not isinstance(head, bytes) else head
+    return _LENGTHS.pack(len(text), len(code), 0) + text + code
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (b"", "not a call"),
+        (b"\xff" * 40, "not a call"),
+        (_payload(b"{"), "not a call"),
+        (_payload([None, 1.0]), "not a call"),
+        (_payload(b"[" * 100_000), "not a call"),
+        (_payload([["list"], 1.0, 1.0, 2**25, 100, 0]), "session must be text"),
+        (_payload([None, "long", 1.0, 2**25, 100, 0]), "limits.wall_s"),
+        (_payload([None, -1.0, 1.0, 2**25, 100, 0]), "limits.wall_s"),
+        (_payload([None, 1.0, 1.0, 2**25, 100, "seed"]), "seed"),
+        (_payload([None, 1.0, 1.0, 2**25, 100, 0], b"#" * 5_000_000), "too long"),
+    ],
+    ids=["empty", "garbage", "half", "short", "deep", "session", "text", "negative", "seed", "source"],
+)
+def test_a_call_that_is_none_is_rejected_and_the_line_stays_open(
+    node: tuple[str, bytes], payload: bytes, said: str
+) -> None:
+    link, reader = _enter(node)
+    with link:
+        link.sendall(pack(Kind.CALL, 7, payload))
+        kind, number, answer = _next(link, reader)
+        result = decode_result(answer, "x")
+        assert (kind, number, result.status) == (Kind.RESULT, 7, Status.REJECTED)
+        assert result.error is not None
+        assert said in result.error.message
+        link.sendall(pack(Kind.CALL, 8, _payload([None, 60.0, 10.0, 2**28, 100, 0], b"3 + 4")))
+        assert decode_result(_next(link, reader)[2], "x").value == "7"
+
+
+def test_an_unknown_session_or_call_is_no_fault(node: tuple[str, bytes]) -> None:
+    with Nodes([node[0]], secret=node[1]) as nodes:
+        nodes.close_session("never opened")
+        nodes.cancel("never sent")
+        assert nodes.run(new_call("1")).value == "1"
+    link, reader = _enter(node)
+    with link:
+        link.sendall(pack(Kind.CLOSE_SESSION, 0, b"\xffnever opened") + pack(Kind.CANCEL, 99))
+        link.sendall(pack(Kind.RESULT, 5, b"not from a client") + pack(Kind.STATUS, 6))
+        kind, number, _ = _next(link, reader)
+        assert (kind, number) == (Kind.STATUS, 6)
+
+
+def test_a_client_that_is_gone_takes_its_calls_along(node: tuple[str, bytes]) -> None:
+    link, reader = _enter(node)
+    with link:
+        sleeper = _payload([None, 600.0, 10.0, 2**28, 100, 0], b"import time\ntime.sleep(600)")
+        link.sendall(b"".join(pack(Kind.CALL, number, sleeper) for number in range(1, 9)))
+        link.sendall(pack(Kind.STATUS, 9))
+        _next(link, reader)
+    assert _is_up(node)

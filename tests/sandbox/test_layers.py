@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,18 @@ pytestmark = pytest.mark.hostile
 
 FORK = "import os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)[1]"
 SIGNAL_PARENT = "import os\nos.kill(os.getppid(), 0)"
+MANY_THREADS = """
+import threading
+threading.stack_size(2**16)
+gate = threading.Event()
+threads = [threading.Thread(target=gate.wait) for _ in range(100)]
+try:
+    for thread in threads: thread.start()
+finally:
+    gate.set()
+len(threads)
+"""
+SYSTEM_PYTHON = "/usr/bin/python3"
 FILL_FOLDER = "for k in range(6):\n    with open(f'f{k}', 'wb') as f: f.write(b'x' * 4_000_000)\n'filled'"
 
 
@@ -63,6 +79,39 @@ def test_an_attack_succeeds_only_without_its_layer(
     _need(used_layers, layers[0])
     assert _run(code).status in (Status.ERROR, Status.MEMORY)
     result = _run(code, without=layers)
+    assert (result.status, result.value) == (Status.OK, value)
+
+
+@pytest.fixture(scope="module")
+def readable_python() -> Iterator[str]:
+    """An interpreter that any user can read: a venv of the system's Python in a folder open to all."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    asked = [SYSTEM_PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    if os.geteuid() != 0:
+        pytest.skip("a user id per call needs root")
+    if not Path(SYSTEM_PYTHON).exists() or subprocess.check_output(asked, text=True).strip() != version:
+        pytest.skip(f"needs {SYSTEM_PYTHON} of version {version}, whose files every user may read")
+    folder = Path(tempfile.mkdtemp(prefix="readable-python-"))
+    folder.chmod(0o755)
+    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    yield str(folder / "venv" / "bin" / "python")
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("code", "without", "value"),
+    [
+        (MANY_THREADS, ("slot_uid",), "100"),
+        (SIGNAL_PARENT, ("slot_uid", "signal_scope", "signal_filter"), None),
+    ],
+    ids=["threads", "signal"],
+)
+def test_an_attack_succeeds_only_without_a_user_id_per_call(
+    readable_python: str, code: str, without: tuple[str, ...], value: str | None
+) -> None:
+    others = without[1:]  # signals have a second barrier; only with both gone do they pass
+    assert _run(code, without=others, python=readable_python).status is Status.ERROR
+    result = _run(code, without=without, python=readable_python)
     assert (result.status, result.value) == (Status.OK, value)
 
 

@@ -80,7 +80,7 @@ SCHEMA = pa.schema(
         ("p_format", pa.float64()),
         ("kept", pa.bool_()),
         ("reason", pa.string()),
-        ("verdicts", pa.struct([("strict", _VERDICT), ("rstar_compat", _VERDICT)])),
+        ("verdicts", pa.struct([("strict", _VERDICT), ("rstar_compat", _VERDICT), ("loose", _VERDICT)])),
         ("ids_source", pa.string()),
         ("schema_version", pa.int32()),
     ]

@@ -179,7 +179,10 @@ class Trajectory:
                 **record,
                 "turns": turns,
                 "stop": StopReason(record["stop"]),
-                "verdicts": {name: Verdict.from_json(v) for name, v in record["verdicts"].items()},
+                # A Parquet row holds a place for every grader; those that did not grade it are null.
+                "verdicts": {
+                    name: Verdict.from_json(v) for name, v in (record["verdicts"] or {}).items() if v
+                },
                 "ids_source": IdsSource(record["ids_source"]),
             }
         )

@@ -250,13 +250,17 @@ def regrade(
     out: Annotated[
         Path | None, typer.Option(help="Write the samples with the new verdicts here (JSONL).")
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="eval.seed of the evaluation; default: from summary.json beside SAMPLES."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Grade the same text again with both graders; list every verdict that flips."""
+    """Grade the same text again with every grader of its benchmark; list every verdict that flips."""
     from verifier.regrade import RegradeError, regrade_file
 
     try:
-        report = regrade_file(samples, golds=golds, data=data, out=out)
+        report = regrade_file(samples, golds=golds, data=data, out=out, seed=seed)
     except RegradeError as error:
         raise fail(str(error)) from None
     if as_json:

@@ -1,15 +1,15 @@
 """Evaluation of one checkpoint: sample, grade with both graders, score; one samples file and one summary.
 
-The only module of this package that uses the trainer's rollout loop and engines, and it imports them inside
-functions: grading works without torch. Resumes to the chunk: a killed evaluation ends with the same samples file.
+The only module of this package that uses the trainer's loops and engines, and it imports them inside functions:
+grading works without torch. Resumes: a killed evaluation ends with the same samples file.
 """
 
 from __future__ import annotations
 
-import random
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,26 +17,25 @@ from typing import TYPE_CHECKING, Any
 from config.errors import ConfigError
 from config.model import EvalPlan, RuntimeSection
 from config.sections import digest
-from verifier.benchmarks import Benchmark, DataUnavailable, Scoring, WrongData, benchmark
-from verifier.grade import grade
+from verifier.benchmarks import PromptKind, Scoring
 from verifier.policy import RULES, GraderName
-from verifier.scores import Slice, control_scores, disagreements, outcomes_of, score
+from verifier.profile import differences
+from verifier.questions import POOLED, RINGS, Questions, questions_of, refuse_twice
+from verifier.scores import (
+    Score,
+    Slice,
+    consensus,
+    control_scores,
+    disagreements,
+    outcomes_of,
+    score,
+    without_known_issues,
+)
 from verifier.verdict import VerdictKind, reward_of
 
 if TYPE_CHECKING:
-    from trainer.types import Problem, Trajectory
-
-RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
-POOLED = "procedural"
-"""The three rings together."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
-    """The problems of one benchmark that a plan asks."""
-
-    benchmark: Benchmark
-    problems: list[Problem]
+    from trainer.types import Trajectory
+    from verifier.function_episodes import RunCode
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,13 +45,29 @@ class Evaluation:
     trajectories: list[Trajectory] = field(default_factory=list)
     scores: list[dict[str, Any]] = field(default_factory=list)
     behaviour: list[dict[str, Any]] = field(default_factory=list)
+    instructions: list[dict[str, Any]] = field(default_factory=list)
+    function_calls: list[dict[str, Any]] = field(default_factory=list)
+    letters: list[dict[str, Any]] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where answers come from."""
+
+    checkpoint: Path
+    """A Hugging Face folder; beside an endpoint only its tokenizer and chat template are used."""
+    name: str
+    """What the checkpoint is called in every row."""
+    endpoint: str | None = None
+    """Base address of an OpenAI-compatible server."""
+    variant: str | None = None
+    """Name of the changed setting, see `verifier.variants`."""
 
 
 def evaluate(
     *,
-    checkpoint: Path,
-    name: str,
+    place: Place,
     plans: Sequence[EvalPlan],
     view: Any,
     runtime: RuntimeSection,
@@ -60,11 +75,10 @@ def evaluate(
     out: Path,
     work: Path,
 ) -> dict[str, Any]:
-    """Run `plans` on `checkpoint` and write samples.parquet, unavailable.json and summary.json (last) into `out`.
+    """Run `plans` and write samples.parquet, unavailable.json and summary.json (last) into `out`.
 
     Args:
-        checkpoint: a Hugging Face folder; with a manifest its digests are checked.
-        name: what the checkpoint is called in every row.
+        place: the checkpoint or server; a manifest's digests are checked.
         plans: samplings to make; those for other checkpoints are not expected here.
         view: sections rollout, sandbox, eval and analysis.
         rings: folder of the procedural test rings.
@@ -73,18 +87,19 @@ def evaluate(
         work: undeclared folder for resuming.
 
     Returns:
-        The summary. Raises ConfigError when a checkpoint or data file is broken.
+        The summary. Raises ConfigError when a checkpoint or data file is broken or a server cannot be reached.
     """
     from trainer.checkpoint import MANIFEST, verify
     from trainer.model import use_threads
     from trainer.workdir import WorkDir
 
     use_threads(runtime, runtime.threads.eval)
-    identity = verify(checkpoint).digest if (checkpoint / MANIFEST).exists() else _files_digest(checkpoint)
+    folder = place.checkpoint
+    identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
     began = time.monotonic()
     result = Evaluation()
-    asked = [(plan, _questions(plan, runtime, rings, view.eval.seed, result)) for plan in plans]
-    _refuse_twice(asked)
+    asked = [(plan, questions_of(plan, runtime, rings, view.eval.seed, result.unavailable)) for plan in plans]
+    refuse_twice(asked)
     golds = [
         [q.benchmark.name, p.id, p.answer] for _, questions in asked for q in questions for p in q.problems
     ]
@@ -94,102 +109,136 @@ def evaluate(
         "rollout": view.rollout.model_dump(mode="json"),
         "sandbox": view.sandbox.model_dump(mode="json"),
     }
-    with WorkDir.open(work, digest([identity, name, sections, golds])) as folder:
+    about = [identity, place.name, place.endpoint, sections, golds]
+    with WorkDir.open(work, digest(about)) as folder:
         for number, (plan, questions) in enumerate(asked):
-            _run_plan(plan, questions, checkpoint, name, f"{number:02d}", folder, view, runtime, result)
-        return _write(result, out, folder, sections, identity, time.monotonic() - began)
-
-
-def _questions(
-    plan: EvalPlan, runtime: RuntimeSection, rings: Path | None, seed: int, result: Evaluation
-) -> list[Questions]:
-    """Load each benchmark of a plan; what cannot be reached becomes a row that says how to get it."""
-    found = []
-    names = [ring for name in plan.benchmarks for ring in (RINGS if name == POOLED else (name,))]
-    for name in names:
-        try:
-            declared = benchmark(name)
-        except ValueError as error:
-            raise ConfigError(f"eval.plans: {error}") from None
-        data = rings if name.startswith("procedural-") else _folder(runtime.paths.data)
-        if declared.scoring is not Scoring.ANSWER:
-            result.unavailable[name] = f"graded apart, not by this command yet; {declared.how_to_get}"
-            continue
-        try:
-            problems = declared.load(data)
-        except DataUnavailable as error:
-            result.unavailable[name] = str(error)
-            continue
-        except WrongData as error:
-            raise ConfigError(str(error)) from None
-        found.append(Questions(benchmark=declared, problems=_limited(problems, plan.limit, seed)))
-    return found
-
-
-def _refuse_twice(asked: Sequence[tuple[EvalPlan, Sequence[Questions]]]) -> None:
-    """The same sampling twice gives the same samples twice; said before hours of it, not after."""
-    seen: set[tuple[str, float, str]] = set()
-    for plan, questions in asked:
-        for one in questions:
-            sampling = (one.benchmark.name, plan.temperature, plan.control.value)
-            if sampling in seen:
-                raise ConfigError(
-                    f"eval.plans: {one.benchmark.name} at temperature {plan.temperature:g}, control "
-                    f"{plan.control.value}, is asked twice of one checkpoint; name it once"
-                )
-            seen.add(sampling)
-
-
-def _folder(data: str | None) -> Path | None:
-    return None if data is None else Path(data)
-
-
-def _limited(problems: list[Problem], limit: int | None, seed: int) -> list[Problem]:
-    """All, or `limit` of them by a seeded draw that keeps their order."""
-    if limit is None or limit >= len(problems):
-        return problems
-    chosen = set(random.Random(f"limit:{seed}").sample(range(len(problems)), limit))
-    return [problem for index, problem in enumerate(problems) if index in chosen]
+            _run_plan(plan, questions, place, f"{number:02d}", folder, view, runtime, result)
+        facts = {
+            "checkpoint_digest": identity,
+            "engine": place.endpoint or "local",
+            "variant": place.variant,
+            "settings": sections,
+            "paper_differences": [
+                row.to_json()
+                for plan, questions in asked
+                for one in questions
+                for row in differences(one.benchmark, plan, view)
+            ],
+        }
+        return _write(result, out, folder, facts, time.monotonic() - began)
 
 
 def _run_plan(
     plan: EvalPlan,
     asked: Sequence[Questions],
-    checkpoint: Path,
-    name: str,
+    place: Place,
     shards: str,
     work: Any,
     view: Any,
     runtime: RuntimeSection,
     result: Evaluation,
 ) -> None:
-    from trainer.sampling import open_sampler
-
-    settings = _settings(plan, name, view, runtime)
-    with open_sampler(checkpoint, view.rollout, view.sandbox, settings, runtime, plan.control) as sampler:
-        sampler.engine.load_weights(checkpoint, version=0)
-        pooled: list[tuple[Questions, list[Trajectory]]] = []
+    settings = _settings(plan, place, view, runtime)
+    pooled: list[tuple[Questions, list[Trajectory]]] = []
+    with ExitStack() as stack:
+        sampler = stack.enter_context(_open(plan, place, settings, view, runtime))
+        run_code = (
+            stack.enter_context(open_services(runtime.sandbox_workers))
+            if any(questions.needs_backend for questions in asked)
+            else None
+        )
         for questions in asked:
-            sampler.settings = replace(settings, benchmark=questions.benchmark.name)
-            trajectories = _sample(plan, questions, sampler, work, f"{shards}-{questions.benchmark.name}")
+            name = questions.benchmark.name
+            sampler.settings = replace(settings, benchmark=name)
+            asking = _asker(sampler, questions, place, run_code)
+            trajectories = _sample(plan, questions, asking, run_code, work, f"{shards}-{name}", place)
             result.trajectories += trajectories
-            about = _slice(name, questions.benchmark.name, plan, view)
-            _add_scores(result, questions.problems, trajectories, questions.benchmark, about)
-            if questions.benchmark.name in RINGS:
+            _add_scores(result, questions, trajectories, _slice(place.name, name, plan, view))
+            if name in RINGS:
                 pooled.append((questions, trajectories))
-        if len(pooled) == len(RINGS):
-            problems = [problem for questions, _ in pooled for problem in questions.problems]
-            samples = [trajectory for _, part in pooled for trajectory in part]
-            _add_scores(result, problems, samples, pooled[0][0].benchmark, _slice(name, POOLED, plan, view))
+    if len(pooled) == len(RINGS):
+        rings = replace(pooled[0][0], problems=[p for questions, _ in pooled for p in questions.problems])
+        samples = [trajectory for _, part in pooled for trajectory in part]
+        _add_scores(result, rings, samples, _slice(place.name, POOLED, plan, view))
 
 
-def _settings(plan: EvalPlan, name: str, view: Any, runtime: RuntimeSection) -> Any:
+@contextmanager
+def _open(plan: EvalPlan, place: Place, settings: Any, view: Any, runtime: RuntimeSection) -> Iterator[Any]:
+    """A sampler with its weights, or with a server in their place."""
+    from trainer.sampling import Sampler, chat_format, open_sampler, open_tool
+
+    if place.endpoint is None:
+        with open_sampler(
+            place.checkpoint, view.rollout, view.sandbox, settings, runtime, plan.control
+        ) as sampler:
+            sampler.engine.load_weights(place.checkpoint, version=0)
+            yield sampler
+        return
+    from trainer.engine_endpoint import EndpointEngine
+    from trainer.tokenizer import FolderCodec
+
+    codec = FolderCodec.load(place.checkpoint)
+    with (
+        EndpointEngine.open(
+            place.endpoint,
+            codec=codec,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            capacity_tokens=view.rollout.kv_tokens,
+        ) as engine,
+        open_tool(view.sandbox, runtime, plan.control) as tool,
+    ):
+        yield Sampler(
+            engine=engine,  # pyright: ignore[reportArgumentType]
+            tool=tool,
+            chat=chat_format(view.rollout),
+            codec=codec,
+            settings=settings,
+            rollout=view.rollout,
+        )
+
+
+def open_services(workers: int) -> AbstractContextManager[RunCode]:
+    """A sandbox with the simulated services of BFCL's conversations."""
+    from trainer.function_calling import open_services as start
+
+    return start(workers)
+
+
+def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode | None) -> Any:
+    """The sampler itself for the agentic prompt; for the native ones, conversations on the same engine."""
+    prompt = questions.benchmark.prompt
+    if prompt in (PromptKind.AGENTIC, PromptKind.CHOICE):
+        return sampler
+    from trainer.dialogues import DialogueSampler, OneTurn
+    from trainer.function_calling import FunctionScript
+    from trainer.native import NativeChat
+    from verifier.function_prompts import Mode
+
+    chat = NativeChat.of(place.checkpoint)
+    mode = Mode.PROMPT if prompt is PromptKind.LISTED else Mode.FC
+
+    def script_of(task: Any) -> Any:
+        if prompt is PromptKind.NATIVE:
+            return OneTurn(chat.opening([{"role": "user", "content": task.problem.prompt}]))
+        return FunctionScript.of(task.problem, mode, chat, run_code)
+
+    return DialogueSampler(
+        engine=sampler.engine,
+        codec=sampler.codec,
+        settings=sampler.settings,
+        rollout=sampler.rollout,
+        script_of=script_of,
+    )
+
+
+def _settings(plan: EvalPlan, place: Place, view: Any, runtime: RuntimeSection) -> Any:
     from trainer.rollout import RolloutSettings
     from trainer.sampling import limits_of
 
     return RolloutSettings(
         run=runtime.run,
-        checkpoint=name,
+        checkpoint=place.name,
         benchmark="",
         control=plan.control.value,
         max_prompt=view.eval.max_prompt,
@@ -200,23 +249,40 @@ def _settings(plan: EvalPlan, name: str, view: Any, runtime: RuntimeSection) -> 
         seed=view.eval.seed,
         policy_version=0,
         limits=limits_of(view.sandbox),
-        rejoin_iterations=view.rollout.rejoin_iterations if runtime.deterministic else None,
+        rejoin_iterations=view.rollout.rejoin_iterations
+        if runtime.deterministic and place.endpoint is None
+        else None,
     )
 
 
-def _sample(plan: EvalPlan, questions: Questions, sampler: Any, work: Any, shards: str) -> list[Trajectory]:
+def _sample(
+    plan: EvalPlan,
+    questions: Questions,
+    sampler: Any,
+    run_code: RunCode | None,
+    work: Any,
+    shards: str,
+    place: Place,
+) -> list[Trajectory]:
     from trainer.chunks import sample_in_chunks
     from trainer.rollout import Task
+    from trainer.types import IdsSource
 
     by_id = {problem.id: problem for problem in questions.problems}
 
     def finish(trajectory: Trajectory) -> None:
-        verdicts = grade(by_id[trajectory.problem], trajectory, questions.benchmark.policy)
+        verdicts = questions.grade(by_id[trajectory.problem], trajectory, run_code)
         trajectory.verdicts = {grader: verdict.without_clock() for grader, verdict in verdicts.items()}
         trajectory.reward = reward_of(trajectory.verdicts["strict"].verdict)
+        if place.endpoint is not None:
+            trajectory.ids_source = IdsSource.RETOKENISED
 
-    tasks = [Task(problem=problem, sample=i) for problem in questions.problems for i in range(plan.k)]
-    label = f"{sampler.settings.checkpoint} {questions.benchmark.name}"
+    tasks = [
+        Task(problem=questions.as_asked(problem, sample), sample=sample)
+        for problem in questions.problems
+        for sample in range(plan.k)
+    ]
+    label = f"{place.name} {questions.benchmark.name}"
     return sample_in_chunks(sampler, tasks, work, name=shards, label=label, policy_version=0, finish=finish)
 
 
@@ -232,17 +298,26 @@ def _slice(checkpoint: str, name: str, plan: EvalPlan, view: Any) -> Slice:
 
 
 def _add_scores(
-    result: Evaluation,
-    problems: Sequence[Problem],
-    trajectories: Sequence[Trajectory],
-    declared: Benchmark,
-    about: Slice,
+    result: Evaluation, questions: Questions, trajectories: Sequence[Trajectory], about: Slice
 ) -> None:
-    rows = []
-    for grader in declared.policy.graders:
-        rows += score(outcomes_of(trajectories, grader), replace(about, grader=grader))
-    if about.control == "none":
-        rows += control_scores(problems, trajectories, declared.policy, about)
+    declared, problems = questions.benchmark, questions.problems
+    if declared.scoring is Scoring.INSTRUCTIONS:
+        from verifier.instruction_scores import instruction_row, instruction_scores
+
+        rows = instruction_scores(trajectories, about)
+        result.instructions.append(instruction_row(trajectories, about))
+    elif declared.scoring is Scoring.FUNCTION_CALLS:
+        from verifier.function_scores import function_row, function_scores
+
+        rows = function_scores(problems, trajectories, about)
+        result.function_calls.append(function_row(declared, problems, trajectories, about))
+    else:
+        rows = _answer_scores(questions, trajectories, about)
+    rows += without_known_issues(
+        outcomes_of(trajectories, GraderName.STRICT.value), declared.known_issues, about
+    )
+    if declared.prompt is PromptKind.CHOICE:
+        result.letters.append(_letters(questions, trajectories, about))
     result.scores += [row.to_json() for row in rows]
     result.behaviour.append(
         {
@@ -253,6 +328,31 @@ def _add_scores(
         }
         | _behaviour(trajectories)
     )
+
+
+def _answer_scores(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> list[Score]:
+    declared, problems = questions.benchmark, questions.problems
+    rows: list[Score] = []
+    for grader in declared.policy.graders:
+        rows += score(outcomes_of(trajectories, grader.value), replace(about, grader=grader.value))
+    rows += consensus(trajectories, about, questions.vote)
+    if about.control == "none":
+        rows += control_scores(problems, trajectories, declared.policy, about)
+    return rows
+
+
+def _letters(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> dict[str, Any]:
+    """How often each letter is right and is said: a shuffling bug, or a model that always says C, is seen at once."""
+    from verifier.benchmarks.gpqa_diamond import letter_histogram
+
+    by_id = {problem.id: problem for problem in questions.problems}
+    golds = [questions.as_asked(by_id[t.problem], t.sample).answer for t in trajectories]
+    return {
+        "benchmark": about.benchmark,
+        "temperature": about.temperature,
+        "golds": letter_histogram(golds),
+        "predictions": letter_histogram(t.verdicts["strict"].extracted for t in trajectories),
+    }
 
 
 def _behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
@@ -269,12 +369,11 @@ def _behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     return rollout_metrics(trajectories) | shares | {"prompt_does_not_fit_frac": unfit / count}
 
 
-def _write(
-    result: Evaluation, out: Path, work: Any, sections: dict[str, Any], identity: str, seconds: float
-) -> dict[str, Any]:
+def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Samples first, summary last: a summary without its samples does not exist."""
     from trainer.atomic import sha256_of, write_json, write_text
     from trainer.trajectories import write_parquet
+    from verifier.published import beside_published
 
     out.mkdir(parents=True, exist_ok=True)
     samples = out / "samples.parquet"
@@ -282,12 +381,15 @@ def _write(
     rows = [{"benchmark": name, "how": how} for name, how in sorted(result.unavailable.items())]
     write_text(out / "unavailable.json", _json_list(rows))
     write_json(out / "run.json", {"seconds": seconds, "finished_unix_s": time.time()})
+    write_text(out / "table.md", beside_published(result.scores))
     summary = {
-        "checkpoint_digest": identity,
-        "settings": sections,
+        **facts,
         "policies": RULES,
         "scores": result.scores,
         "behaviour": result.behaviour,
+        "instructions": result.instructions,
+        "function_calls": result.function_calls,
+        "letters": result.letters,
         "grader_disagreements": disagreements(result.trajectories),
         "samples_sha256": sha256_of(samples),
     }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from config.command import one_line_errors, read_sections
 from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
+
+if TYPE_CHECKING:
+    from config.model import Control, EvalPlan
 
 SECTIONS = ("rollout", "sandbox", "eval", "analysis")
 
@@ -31,8 +34,20 @@ def evaluate(
     work: Annotated[Path | None, typer.Option(help="Folder for resuming; default: OUT/work.")] = None,
     control: Annotated[str, typer.Option(help="none or tool_off.")] = "none",
     endpoint: Annotated[
-        str | None, typer.Option(help="OpenAI-compatible server instead of local decoding.")
+        str | None,
+        typer.Option(
+            help="OpenAI-compatible server, such as http://127.0.0.1:8000/v1; the checkpoint gives the tokenizer."
+        ),
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="paper: the published settings for the benchmarks named.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="One setting changed, such as turns_5; see --dry-run.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print settings and cost; sample nothing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
     sections: SectionsOption = None,
     runtime: RuntimeOption = None,
@@ -45,33 +60,37 @@ def evaluate(
             SECTIONS, sections=sections, runtime=runtime, config=config or [], overrides=set_ or []
         )
         from config.errors import ConfigError
-        from config.model import Control, EvalPlan
-        from verifier.evaluate import evaluate as run
+        from config.model import Control
+        from verifier.profile import paper_limits
+        from verifier.variants import dry_run as lines_of
+        from verifier.variants import refuse_without_engine
+        from verifier.variants import variant as named_variant
 
-        if endpoint is not None:
-            raise ConfigError("--endpoint: remote servers are not supported yet; give a checkpoint folder")
         if control not in list(Control):
             raise ConfigError(f"--control {control}: must be one of {', '.join(Control)}")
+        if profile not in (None, "paper"):
+            raise ConfigError(f"--profile {profile}: the only profile is paper")
+        if profile and not benchmark:
+            raise ConfigError("--profile paper: name each --benchmark")
         called = name or checkpoint.resolve().name
-        if benchmark:
-            plan = EvalPlan.model_construct(
-                checkpoint=called,
-                benchmarks=list(benchmark),
-                k=k,
-                temperature=temperature,
-                limit=limit,
-                control=Control(control),
-            )
-            plans = [plan]
-        else:
-            plans = [plan for plan in view.eval.plans.values() if plan.checkpoint == called]
-            if not plans:
-                raise ConfigError(f"eval.plans has no plan for checkpoint {called!r}; name a --benchmark")
+        plans = _plans(called, benchmark or [], k, temperature, limit, Control(control), profile, view)
+        if profile:
+            view.eval = view.eval.model_copy(update=paper_limits(benchmark or []))
+        if variant:
+            named_variant(variant).apply(view)
+        if dry_run:
+            for line in lines_of(plans, view):
+                typer.echo(line)
+            return
+        if endpoint is None:
+            refuse_without_engine(where.preset)
         if data is not None:
             where = where.model_copy(update={"paths": where.paths.model_copy(update={"data": str(data)})})
+        from verifier.evaluate import Place
+        from verifier.evaluate import evaluate as run
+
         summary = run(
-            checkpoint=checkpoint,
-            name=called,
+            place=Place(checkpoint=checkpoint, name=called, endpoint=endpoint, variant=variant),
             plans=plans,
             view=view,
             runtime=where,
@@ -80,6 +99,43 @@ def evaluate(
             work=work or out / "work",
         )
         _show(summary, as_json)
+
+
+def _plans(
+    called: str,
+    benchmarks: list[str],
+    k: int,
+    temperature: float,
+    limit: int | None,
+    control: Control,
+    profile: str | None,
+    view: Any,
+) -> list[EvalPlan]:
+    """What was named on the command line, else the configuration's plans for this checkpoint."""
+    from config.errors import ConfigError
+    from config.model import EvalPlan
+    from verifier.profile import paper_plans
+
+    if not benchmarks:
+        plans = [plan for plan in view.eval.plans.values() if plan.checkpoint == called]
+        if not plans:
+            raise ConfigError(f"eval.plans has no plan for checkpoint {called!r}; name a --benchmark")
+        return plans
+    if profile:
+        try:
+            return paper_plans(called, benchmarks, limit)
+        except ValueError as error:
+            raise ConfigError(f"--benchmark: {error}") from None
+    return [
+        EvalPlan.model_construct(
+            checkpoint=called,
+            benchmarks=benchmarks,
+            k=k,
+            temperature=temperature,
+            limit=limit,
+            control=control,
+        )
+    ]
 
 
 def _rings_beside(checkpoint: Path) -> Path | None:
@@ -103,3 +159,15 @@ def _show(summary: dict, as_json: bool) -> None:
             f"{row['checkpoint']:>5} {row['benchmark']:<24} {words:<24} {row['value']:.3f} "
             f"[{row['low']:.3f}, {row['high']:.3f}]  {row['num_questions']} questions, T {row['temperature']}"
         )
+    for row in summary["paper_differences"]:
+        typer.echo(
+            f"not the paper's: {row['benchmark']} {row['setting']} {row['here']} instead of {row['paper']}"
+        )
+    for row in summary["behaviour"]:
+        shares = {name: row[name] for name in row if name.endswith("_frac") and name.startswith(_ENDS)}
+        told = ", ".join(f"{name.removesuffix('_frac')} {100 * share:.1f}%" for name, share in shares.items())
+        typer.echo(f"{row['benchmark']}, control {row['control']}: {told}")
+
+
+_ENDS = ("truncated", "unparsed", "timeout", "infra_failed", "prompt_does_not_fit")
+"""What stands beside every score."""

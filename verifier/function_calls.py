@@ -88,11 +88,11 @@ def decode(response: str) -> list[Call]:
     >>> decode('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
     [{'f': {'a': 1}}]
     """
-    text = re.sub(r"(?:<\|[a-z_]+\|>\s*)+$", "", without_thinking(response)).strip()
+    text = _said(response)
     blocks = _TOOL_CALL.findall(text)
     if blocks:
         return [_json_call(block) for block in blocks]
-    text = re.sub(r"^```[a-z]*\s*|\s*```$", "", text).strip("`\n ")
+    text = unfenced(response)
     if text.startswith(("{", "[{")):
         try:
             rows = json.loads(text)
@@ -100,6 +100,20 @@ def decode(response: str) -> list[Call]:
             raise NoCalls(f"not JSON: {error}") from None
         return [_call_of(row) for row in (rows if isinstance(rows, list) else [rows])]
     return [_python_call(node) for node in call_nodes(text)]
+
+
+def _said(response: str) -> str:
+    """The response without its thinking and the marks that end a turn."""
+    return re.sub(r"(?:<\|[a-z_]+\|>\s*)+$", "", without_thinking(response)).strip()
+
+
+def unfenced(response: str) -> str:
+    r"""What was said, out of a Markdown code block if it stands in one.
+
+    >>> unfenced("```python\n[f(a=1)]\n```<|im_end|>")
+    '[f(a=1)]'
+    """
+    return re.sub(r"^```[a-z]*\s*|\s*```$", "", _said(response)).strip("`\n ")
 
 
 def _json_call(block: str) -> Call:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from verifier.function_calls import NoCalls, call_nodes, decode, name_of
+from verifier.function_calls import NoCalls, call_nodes, decode, name_of, unfenced
 from verifier.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
-    from trainer.types import Problem
+    from trainer.types import Problem, Trajectory
 
 MAX_STEPS = 20
 """Steps per user turn before the episode is broken off, as in the published runner."""
@@ -32,8 +32,21 @@ BACKENDS = (
     "travel_booking",
     "vehicle_control",
 )
-RunCode = Callable[[str, str], tuple[str, str]]
-"""(code, standard input) -> (standard output, what went wrong or ''), run in a sandbox started with PRELOAD.
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of running the backend once."""
+
+    stdout: str
+    fault: str = ""
+    """What went wrong, or ''."""
+    is_ours: bool = True
+    """Whose fault: ours (a lost worker), or the calls' (a limit passed)."""
+
+
+RunCode = Callable[[str, str], Ran]
+"""(code, standard input) -> outcome, run in a sandbox started with PRELOAD.
 
 Injected, because this package does not import the sandbox: CALL_LIMITS says what a call needs.
 """
@@ -70,6 +83,10 @@ class BackendFailed(RuntimeError):
     """The sandbox could not run the backend: our failure, never a score."""
 
 
+class CallsTooHeavy(RuntimeError):
+    """The calls took the backend past its limits: the model's doing, hence wrong."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Episode:
     """What a model did in one conversation."""
@@ -77,7 +94,7 @@ class Episode:
     turns: list[list[list[str]]] = field(default_factory=list)
     """Per user turn, per step: call strings as written, already reduced to literals."""
     broken_off: bool = False
-    """A turn went past MAX_STEPS."""
+    """A turn went past MAX_STEPS, or the sample ended before the conversation did."""
 
 
 def allowed_names(functions: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -94,9 +111,7 @@ def safe_calls(response: str, names: frozenset[str]) -> list[str]:
     try:
         if "<tool_call>" in response or response.lstrip().startswith(("{", "[{")):
             return [_rendered(name, args, names) for call in decode(response) for name, args in call.items()]
-        from verifier.extract import without_thinking
-
-        return [_reduced(node, names) for node in call_nodes(without_thinking(response).strip().strip("`"))]
+        return [_reduced(node, names) for node in call_nodes(unfenced(response))]
     except NoCalls:
         return []
 
@@ -134,6 +149,81 @@ def _literal_text(node: ast.expr) -> str:
         return _BROKEN_CALL
 
 
+class Conversation:
+    """One entry being played: what the model is told, which calls it made, what they gave.
+
+    Args:
+        problem: a multi-turn problem; `params` holds the entry with its functions.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.entry = json.loads(problem.params)
+        self.episode = Episode()
+        self.num_turns = len(self.entry["question"])
+        self._withheld = {int(at): set(names) for at, names in self.entry.get("missed_function", {}).items()}
+        self._next_turn()
+
+    @property
+    def functions(self) -> list[Mapping[str, Any]]:
+        """What may be called in this user turn."""
+        now = len(self.episode.turns) - 1
+        hidden = {name for later, held in self._withheld.items() if later > now for name in held}
+        return [function for function in self.entry["function"] if function["name"] not in hidden]
+
+    def heard(self, text: str) -> bool:
+        """Take in one assistant step. False: the conversation is over."""
+        calls = safe_calls(text, allowed_names(self.functions))
+        if calls:
+            self.episode.turns[-1].append(calls)
+            self.episode.broken_off = len(self.episode.turns[-1]) >= MAX_STEPS
+            self._called = True
+            return not self.episode.broken_off
+        if len(self.episode.turns) == self.num_turns:
+            self.is_over = True
+            return False
+        self._next_turn()
+        return True
+
+    def news(self, run_code: RunCode) -> list[dict[str, str]]:
+        """Messages that follow: results of the calls just made, or the user's next turn.
+
+        Raises:
+            BackendFailed: our side lost the calls.
+        """
+        if not self._called:
+            return self.messages
+        done = [step for past in self.episode.turns for step in past]
+        try:
+            results = execute(self.entry, done, run_code)
+        except CallsTooHeavy as error:
+            results = [f"Error: {error}"]
+        return [{"role": "tool", "content": result} for result in results]
+
+    def _next_turn(self) -> None:
+        now = len(self.episode.turns)
+        self.episode.turns.append([])
+        self._called, self.is_over = False, False
+        self.messages = list(self.entry["question"][now])
+        if now in self._withheld:
+            added = [f for f in self.entry["function"] if f["name"] in self._withheld[now]]
+            text = f"These functions can be called from now on: {json.dumps(added)}"
+            self.messages = [{"role": "user", "content": text}]
+
+
+def episode_of(problem: Problem, texts: Sequence[str]) -> Episode:
+    """The episode behind the assistant's steps of a stored sample; nothing is run.
+
+    A sample that was cut off leaves turns that were never reached, so it cannot be graded right.
+    """
+    conversation = Conversation(problem)
+    for text in texts:
+        if not conversation.heard(text):
+            break
+    if not conversation.is_over:
+        conversation.episode.broken_off = True
+    return conversation.episode
+
+
 def play(
     problem: Problem,
     generate: Callable[[list[dict[str, str]], Sequence[Mapping[str, Any]]], str],
@@ -142,53 +232,44 @@ def play(
     """Hold the conversation of one entry.
 
     Args:
-        problem: a multi-turn problem; `params` holds the entry with its functions.
+        problem: a multi-turn problem.
         generate: messages and functions in, the text of one assistant step out.
         run_code: see `RunCode`.
     """
-    entry = json.loads(problem.params)
-    functions = list(entry["function"])
-    missing = {int(turn): set(names) for turn, names in entry.get("missed_function", {}).items()}
-    episode, messages = Episode(), []
-    for number, turn in enumerate(entry["question"]):
-        hidden = {name for later, held in missing.items() if later > number for name in held}
-        shown = [function for function in functions if function["name"] not in hidden]
-        if number in missing:
-            added = [function for function in functions if function["name"] in missing[number]]
-            turn = [
-                {
-                    "role": "user",
-                    "content": f"I have updated some more functions you can choose from: {json.dumps(added)}",
-                }
-            ]
-        messages += turn
-        steps: list[list[str]] = []
-        episode.turns.append(steps)
-        while True:
-            text = generate(messages, shown)
-            messages.append({"role": "assistant", "content": text})
-            calls = safe_calls(text, allowed_names(shown))
-            if not calls:
-                break
-            steps.append(calls)
-            done = [step for past in episode.turns for step in past]
-            messages.append({"role": "tool", "content": json.dumps(execute(entry, done, run_code))})
-            if len(steps) >= MAX_STEPS:
-                episode.broken_off = True
-                return episode
-    return episode
+    conversation = Conversation(problem)
+    messages = list(conversation.messages)
+    while True:
+        text = generate(messages, conversation.functions)
+        if not conversation.heard(text):
+            return conversation.episode
+        messages += [{"role": "assistant", "content": text}, *conversation.news(run_code)]
 
 
 def execute(entry: Mapping[str, Any], steps: Sequence[Sequence[str]], run_code: RunCode) -> list[str]:
-    """Results of the last of `steps`; the earlier ones are run again first, so nothing is kept between calls."""
+    """Results of the last of `steps`; the earlier ones are run again first, so nothing is kept between calls.
+
+    Raises:
+        BackendFailed: our side lost the calls.
+        CallsTooHeavy: they passed a limit.
+    """
     return _ask({"do": "execute", "entry": _bare(entry), "calls": list(steps)}, run_code)["results"]
+
+
+def grade_conversation(problem: Problem, trajectory: Trajectory, run_code: RunCode) -> dict[str, Verdict]:
+    """Verdict of a stored sample of a conversation; see `grade_episode`."""
+    from trainer.types import StopReason
+
+    if trajectory.stop is StopReason.ABORTED:
+        return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule="aborted")}
+    episode = episode_of(problem, [turn.text for turn in trajectory.turns])
+    return {"strict": grade_episode(problem, episode, run_code)}
 
 
 def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verdict:
     """State and results after each turn must match those of the gold calls; one failed turn fails the entry."""
     entry, gold = json.loads(problem.params), json.loads(problem.answer)
     if episode.broken_off or len(episode.turns) != len(gold):
-        return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule="broken off: too many steps")
+        return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule="broken off: steps or tokens ran out")
     request = {
         "do": "check",
         "entry": _bare(entry),
@@ -200,6 +281,8 @@ def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verd
         answer = _ask(request, run_code)
     except BackendFailed as error:
         return Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=str(error))
+    except CallsTooHeavy as error:
+        return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=str(error))
     kind = VerdictKind.CORRECT if answer["valid"] else VerdictKind.WRONG
     return Verdict(id=problem.id, verdict=kind, rule=answer["reason"] or "state and results match")
 
@@ -214,8 +297,10 @@ def _bare(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ask(request: dict[str, Any], run_code: RunCode) -> dict[str, Any]:
     mark = secrets.token_hex(8)
-    stdout, fault = run_code(_CODE, json.dumps({**request, "mark": mark}))
-    lines = [line for line in stdout.splitlines() if line.startswith(mark)]
+    ran = run_code(_CODE, json.dumps({**request, "mark": mark}))
+    lines = [line for line in ran.stdout.splitlines() if line.startswith(mark)]
+    if len(lines) != 1 and ran.fault and not ran.is_ours:
+        raise CallsTooHeavy(f"the calls went past the limits of the services: {ran.fault}"[:300])
     if len(lines) != 1:
-        raise BackendFailed(f"backend: {fault or 'no answer'}"[:300])
+        raise BackendFailed(f"backend: {ran.fault or 'no answer'}"[:300])
     return json.loads(lines[0][len(mark) :])

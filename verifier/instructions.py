@@ -156,6 +156,12 @@ def _symbol_frequency(symbol: str, kwargs: dict[str, Any], text: str) -> bool:
     return count < wanted if kwargs["let_relation"] == "less than" else count >= wanted
 
 
+def require_checks() -> None:
+    """Raises DataUnavailable unless the checks and their language data are here."""
+    _checks()
+    _require_tokenizer()
+
+
 @functools.cache
 def _checks() -> dict[str, Any]:
     if importlib.util.find_spec("if_verifiable") is None:

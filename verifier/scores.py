@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from analysis.statistics import (
     avg_at_k,
+    cons_at_k,
     pass_at_k_by_question,
+    pass_hat_k_by_question,
     question_se,
     rerun_se,
     score_interval,
@@ -21,6 +23,7 @@ from verifier.verdict import VerdictKind, reward_of
 
 if TYPE_CHECKING:
     from trainer.types import Problem, Trajectory
+    from verifier.benchmarks import KnownIssue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,8 @@ class Score:
     checkpoint: str
     benchmark: str
     metric: str
-    """avg@k, pass@k, or chance (the best constant answer per family)."""
+    """avg@k, pass@k, pass^k (all right), cons@k (the vote), chance (the best constant answer per family), and the
+    numbers of a benchmark's own."""
     temperature: float
     control: str
     value: float
@@ -58,23 +62,23 @@ class Slice:
     benchmark: str
     temperature: float
     control: str = "none"
-    grader: GraderName = GraderName.STRICT
+    grader: str = GraderName.STRICT.value
     seed: int = 0
     confidence: float = 0.95
 
 
-def outcomes_of(trajectories: Sequence[Trajectory], grader: GraderName) -> dict[str, list[float]]:
+def outcomes_of(trajectories: Sequence[Trajectory], grader: str) -> dict[str, list[float]]:
     """Question -> 0/1 per sample. Samples that our side lost are left out, never counted wrong."""
     outcomes: dict[str, list[float]] = {}
     for trajectory in trajectories:
-        reward = reward_of(trajectory.verdicts[grader.value].verdict)
+        reward = reward_of(trajectory.verdicts[grader].verdict)
         if reward is not None:
             outcomes.setdefault(trajectory.problem, []).append(reward)
     return outcomes
 
 
 def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
-    """avg@k with its interval, and pass@k when there are several samples a question."""
+    """avg@k with its interval; pass@k and pass^k too when there are several samples a question."""
     if not outcomes:
         return []
     fewest = min(len(values) for values in outcomes.values())
@@ -90,30 +94,96 @@ def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
         high=interval.high,
         num_questions=len(outcomes),
         num_samples=sum(len(values) for values in outcomes.values()),
-        grader=about.grader.value,
+        grader=str(about.grader),
         questions={question: list(values) for question, values in sorted(outcomes.items())},
         question_se=question_se(outcomes) if len(outcomes) > 1 else None,
         rerun_se=rerun_se(outcomes) if fewest > 1 else None,
     )
     if fewest == 1:
         return [first]
-    by_question = pass_at_k_by_question(outcomes, fewest)
-    spread = score_interval(
-        {q: [v] for q, v in by_question.items()}, seed=about.seed, confidence=about.confidence
-    )
     return [
         first,
-        replace(
-            first,
-            metric=f"pass@{fewest}",
-            value=sum(by_question.values()) / len(by_question),
-            low=spread.low,
-            high=spread.high,
-            questions={},
-            question_se=None,
-            rerun_se=None,
-        ),
+        _of_questions(first, f"pass@{fewest}", pass_at_k_by_question(outcomes, fewest), about),
+        _of_questions(first, f"pass^{fewest}", pass_hat_k_by_question(outcomes, fewest), about),
     ]
+
+
+def consensus(
+    trajectories: Sequence[Trajectory],
+    about: Slice,
+    vote: Callable[[Trajectory], str | None] | None = None,
+) -> list[Score]:
+    """cons@k: is the answer that most samples give right? Answers that tie for the lead share the credit.
+
+    Args:
+        trajectories: graded samples; nothing comes back unless every question has several.
+        about: what the score is about.
+        vote: the answer of a sample, None for none; default: what the grader found.
+    """
+    voted = vote or (lambda trajectory: trajectory.verdicts[about.grader].extracted)
+    answers: dict[str, list[str | None]] = {}
+    for trajectory in trajectories:
+        verdict = trajectory.verdicts[about.grader]
+        if reward_of(verdict.verdict) is not None:
+            answers.setdefault(trajectory.problem, []).append(voted(trajectory))
+    outcomes = outcomes_of(trajectories, about.grader)
+    if not outcomes or min(map(len, outcomes.values())) < 2:
+        return []
+    votes = {
+        question: cons_at_k(canonical_answers(answers[question]), values)
+        for question, values in outcomes.items()
+    }
+    first = score(outcomes, about)[0]
+    return [_of_questions(first, first.metric.replace("avg", "cons"), votes, about)]
+
+
+def without_known_issues(
+    outcomes: Mapping[str, list[float]], issues: Sequence[KnownIssue], about: Slice
+) -> list[Score]:
+    """The average without the rows that are known to be defective; empty when none of them was asked."""
+    bad = {problem for issue in issues for problem in issue.problems}
+    kept = {question: values for question, values in outcomes.items() if question not in bad}
+    if len(kept) == len(outcomes) or not kept:
+        return []
+    first = score(kept, about)[0]
+    return [replace(first, metric=first.metric.replace("avg", "without_known_issues"), questions={})]
+
+
+def canonical_answers(extracted: Sequence[str | None]) -> list[str | None]:
+    r"""Each answer as the first one that is equal to it, so that two notations of one value vote together.
+
+    >>> canonical_answers(["041", r"\dfrac{1}{2}", "41", None, r"\frac12"])
+    ['041', '\\dfrac{1}{2}', '041', None, '\\dfrac{1}{2}']
+    """
+    from verifier.compare import Outcome, compare
+
+    firsts: list[str] = []
+    spelled: dict[str, str] = {}
+    for answer in extracted:
+        if answer is not None and answer not in spelled:
+            equal = (first for first in firsts if compare(first, answer).outcome is Outcome.EQUAL)
+            spelled[answer] = next(equal, answer)
+            firsts += [answer] if spelled[answer] == answer else []
+    return [None if answer is None else spelled[answer] for answer in extracted]
+
+
+def _of_questions(first: Score, metric: str, by_question: Mapping[str, float], about: Slice) -> Score:
+    """A number that each question has once, such as pass@k, in the place of the average."""
+    spread = score_interval(
+        {question: [value] for question, value in by_question.items()},
+        seed=about.seed,
+        confidence=about.confidence,
+    )
+    return replace(
+        first,
+        metric=metric,
+        value=sum(by_question.values()) / len(by_question),
+        low=spread.low,
+        high=spread.high,
+        questions={},
+        question_se=None,
+        rerun_se=None,
+    )
 
 
 def chance(problems: Sequence[Problem]) -> float:
@@ -200,6 +270,7 @@ def disagreements(trajectories: Sequence[Trajectory]) -> list[dict[str, Any]]:
             "extracted": t.verdicts[strict].extracted,
         }
         for t in trajectories
-        if (t.verdicts[strict].verdict is VerdictKind.CORRECT)
+        if compat in t.verdicts
+        and (t.verdicts[strict].verdict is VerdictKind.CORRECT)
         != (t.verdicts[compat].verdict is VerdictKind.CORRECT)
     ]

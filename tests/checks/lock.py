@@ -103,7 +103,15 @@ def resolve(root: Path) -> dict[str, Any]:
         kept, report = Path(folder, "kept.txt"), Path(folder, "report.json")
         kept.write_text("".join(f"{name}=={pins[name]}\n" for name in KEPT))
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        command += ["--no-build-isolation", "--report", str(report), "-c", str(kept), *KEPT, f"{root}[{','.join(EXTRAS)}]"]
+        command += [
+            "--no-build-isolation",
+            "--report",
+            str(report),
+            "-c",
+            str(kept),
+            *KEPT,
+            f"{root}[{','.join(EXTRAS)}]",
+        ]
         subprocess.run(command, check=True)
         return json.loads(report.read_text())
 

@@ -19,7 +19,7 @@ from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.trajectories import read_parquet
 from trainer.types import Problem, StopReason
 from verifier.__main__ import app
-from verifier.evaluate import evaluate
+from verifier.evaluate import Place, evaluate
 
 RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
 
@@ -65,8 +65,8 @@ def run(run_root: Path, out: Path, *plans: EvalPlan, work: Path | None = None) -
         rollout=config.rollout, sandbox=config.sandbox, eval=config.eval, analysis=config.analysis
     )
     return evaluate(
-        checkpoint=run_root / "checkpoints" / "sft", name="sft", plans=plans, view=view, runtime=config.runtime,
-        rings=run_root / "data", out=out, work=work or out / "work",
+        place=Place(checkpoint=run_root / "checkpoints" / "sft", name="sft"), plans=plans, view=view,
+        runtime=config.runtime, rings=run_root / "data", out=out, work=work or out / "work",
     )  # fmt: skip
 
 

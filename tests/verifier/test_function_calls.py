@@ -10,7 +10,6 @@ import pytest
 
 from trainer.types import Problem
 from verifier.benchmarks import benchmark
-from verifier.benchmarks.bfcl_v3 import path_check
 from verifier.controls import run_controls
 from verifier.function_calls import (
     CATEGORIES,
@@ -24,6 +23,7 @@ from verifier.function_episodes import (
     CALL_LIMITS,
     PRELOAD,
     Episode,
+    Ran,
     RunCode,
     allowed_names,
     grade_episode,
@@ -137,7 +137,14 @@ def problems(request: pytest.FixtureRequest) -> list[Problem]:
 def test_all_17_categories_load(problems: list[Problem]) -> None:
     assert len(problems) == 4441
     assert {problem.family for problem in problems} == set(CATEGORIES)
-    assert len(path_check(problems)) == 30
+
+
+def test_the_path_check_is_the_first_items_of_two_categories(
+    problems: list[Problem], shared_dir: Path
+) -> None:
+    few = benchmark("bfcl_v3_path").load(shared_dir / "data")
+    assert [problem.family for problem in few] == ["simple"] * 20 + ["irrelevance"] * 10
+    assert set(few) <= set(problems)
 
 
 def test_golds_as_answers_are_accepted_except_for_the_listed_defects(problems: list[Problem]) -> None:
@@ -160,10 +167,11 @@ def run_code() -> Iterator[RunCode]:
     with Sandbox(workers=1, preload=PRELOAD) as sandbox:
         numbers = itertools.count()
 
-        def run(code: str, stdin: str) -> tuple[str, str]:
+        def run(code: str, stdin: str) -> Ran:
             call = ToolCall(id=str(next(numbers)), code=code, stdin=stdin, limits=Limits(**CALL_LIMITS))
             result = sandbox.run(call)
-            return result.stdout, "" if result.status == "ok" else f"{result.status}: {result.error}"
+            fault = "" if result.status == "ok" else f"{result.status}: {result.error}"
+            return Ran(result.stdout, fault, result.status.is_ours)
 
         yield run
 

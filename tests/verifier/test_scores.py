@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
+from verifier.benchmarks import KnownIssue
 from verifier.grade import grade
 from verifier.policy import EVAL_GRADERS, GradePolicy, GraderName
 from verifier.scores import (
     Slice,
     chance,
+    consensus,
     control_scores,
     disagreements,
     outcomes_of,
     score,
     shuffled_golds,
+    without_known_issues,
 )
 from verifier.verdict import Verdict, VerdictKind
 
@@ -56,9 +59,10 @@ def test_a_question_with_one_sample_has_an_average_and_no_pass_rate() -> None:
 
 
 def test_several_samples_give_average_and_pass_rate() -> None:
-    average, passed = score({"b": [1.0, 0.0, 0.0, 0.0], "a": [0.0] * 4, "c": [1.0] * 4}, ABOUT)
+    average, passed, always = score({"b": [1.0, 0.0, 0.0, 0.0], "a": [0.0] * 4, "c": [1.0] * 4}, ABOUT)
     assert (average.metric, average.value) == ("avg@4", pytest.approx(5 / 12))
     assert (passed.metric, passed.value) == ("pass@4", pytest.approx(2 / 3))
+    assert (always.metric, always.value) == ("pass^4", pytest.approx(1 / 3))
     assert list(average.questions) == ["a", "b", "c"]
     assert average.rerun_se is not None
     assert average.rerun_se > 0
@@ -66,9 +70,25 @@ def test_several_samples_give_average_and_pass_rate() -> None:
 
 
 def test_questions_weigh_alike_whatever_was_lost_of_them() -> None:
-    average, passed = score({"a": [1.0, 1.0, 1.0], "b": [0.0, 0.0]}, ABOUT)
+    average, passed, _ = score({"a": [1.0, 1.0, 1.0], "b": [0.0, 0.0]}, ABOUT)
     assert average.value == 0.5
     assert (average.metric, passed.metric) == ("avg@2", "pass@2")
+
+
+def test_the_vote_counts_answers_and_shares_a_tie() -> None:
+    """a: two notations of 4 beat one 5; b: 4 and 5 tie; a question nobody answered is lost."""
+    samples = [a_sample("a", 0, "4"), a_sample("a", 1, "\\frac{8}{2}"), a_sample("a", 2, "5")]
+    samples += [a_sample("b", 0, "4"), a_sample("b", 1, "5"), a_sample("b", 2, None)]
+    (row,) = consensus(samples, ABOUT)
+    assert (row.metric, row.value) == ("cons@2", pytest.approx((1 + 0.5) / 2))
+    assert consensus(samples[:1], ABOUT) == []
+
+
+def test_defective_rows_are_also_left_out() -> None:
+    issues = [KnownIssue(problems=("b", "z"), what="wrong key")]
+    (row,) = without_known_issues({"a": [1.0], "b": [0.0]}, issues, ABOUT)
+    assert (row.metric, row.value, row.num_questions) == ("without_known_issues@1", 1.0, 1)
+    assert without_known_issues({"a": [1.0]}, issues, ABOUT) == []
 
 
 def test_nothing_graded_gives_no_row() -> None:

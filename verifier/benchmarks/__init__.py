@@ -31,6 +31,8 @@ ALL: tuple[Benchmark, ...] = (
     math500.BENCHMARK,
     gpqa_diamond.BENCHMARK,
     bfcl_v3.BENCHMARK,
+    bfcl_v3.PROMPT_MODE,
+    bfcl_v3.PATH_CHECK,
     ifeval.BENCHMARK,
     hmmt25.BENCHMARK,
     gsm8k.BENCHMARK,

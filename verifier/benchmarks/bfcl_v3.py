@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,23 +40,29 @@ def _open_folder(folder: Path) -> Iterable[Mapping[str, Any]]:
     """Entries of all categories, each with its gold and, for conversations, the functions of its services."""
     docs = {name: list(_rows(folder / "multi_turn_func_doc", file)) for name, file in _DOCS.items()}
     for category in CATEGORIES:
-        has_gold = kind_of(category) in (Kind.AST, Kind.MULTI_TURN)
-        name = f"BFCL_v3_{category}"
-        golds = (
-            {row["id"]: row["ground_truth"] for row in _rows(folder / "possible_answer", name)}
-            if has_gold
-            else {}
-        )
-        for row in _rows(folder, name):
-            if has_gold and row["id"] not in golds:
-                raise WrongData(f"{folder}: entry {row['id']!r} has no gold")
-            functions = row["function"] if "function" in row else _functions(row["involved_classes"], docs)
-            yield {
-                **row,
-                "category": category,
-                "function": functions,
-                "ground_truth": golds.get(row["id"], []),
-            }
+        yield from _open_category(folder, category, docs)
+
+
+def _open_category(
+    folder: Path, category: str, docs: Mapping[str, list[Mapping[str, Any]]]
+) -> Iterable[Mapping[str, Any]]:
+    has_gold = kind_of(category) in (Kind.AST, Kind.MULTI_TURN)
+    name = f"BFCL_v3_{category}"
+    golds = (
+        {row["id"]: row["ground_truth"] for row in _rows(folder / "possible_answer", name)}
+        if has_gold
+        else {}
+    )
+    for row in _rows(folder, name):
+        if has_gold and row["id"] not in golds:
+            raise WrongData(f"{folder}: entry {row['id']!r} has no gold")
+        functions = row["function"] if "function" in row else _functions(row["involved_classes"], docs)
+        yield {
+            **row,
+            "category": category,
+            "function": functions,
+            "ground_truth": golds.get(row["id"], []),
+        }
 
 
 def _functions(
@@ -87,7 +95,7 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 
 
 def grade_single_turn(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
-    """Verdict of a single-turn entry. Conversations are graded by `verifier.function_episodes.grade_episode`."""
+    """Verdict of a single-turn entry. Conversations: `verifier.function_episodes.grade_conversation`."""
     from trainer.types import StopReason
     from verifier.function_calls import check
     from verifier.verdict import Verdict, VerdictKind
@@ -96,17 +104,19 @@ def grade_single_turn(problem: Problem, trajectory: Trajectory) -> dict[str, Ver
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule="aborted")}
     if kind_of(problem.family) is Kind.MULTI_TURN:
         raise ValueError(f"{problem.id} is a conversation: play and grade it with verifier.function_episodes")
-    entry = json.loads(problem.params)
-    text = trajectory.turns[-1].text if trajectory.turns else ""
+    if not trajectory.turns:  # silence is right for some entries, a question never asked is not
+        rule = trajectory.reason or "nothing was sampled"
+        return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}
+    entry, text = json.loads(problem.params), trajectory.turns[-1].text
     right, rule = check(problem.family, entry["function"], json.loads(problem.answer), text)
     kind = VerdictKind.CORRECT if right else VerdictKind.WRONG
     return {"strict": Verdict(id=problem.id, verdict=kind, rule=rule)}
 
 
-def path_check(problems: list[Problem], *, num_simple: int = 20, num_irrelevance: int = 10) -> list[Problem]:
-    """The first items of two categories: enough to exercise the path with a tiny model, no score."""
-    simple = [problem for problem in problems if problem.family == "simple"][:num_simple]
-    return simple + [problem for problem in problems if problem.family == "irrelevance"][:num_irrelevance]
+def _open_path_check(folder: Path) -> Iterable[Mapping[str, Any]]:
+    """The first 20 simple and 10 irrelevance entries: enough to exercise the path with a tiny model, no score."""
+    for category, count in (("simple", 20), ("irrelevance", 10)):
+        yield from itertools.islice(_open_category(folder, category, {}), count)
 
 
 BENCHMARK = Benchmark(
@@ -122,7 +132,7 @@ BENCHMARK = Benchmark(
     grade_with=grade_single_turn,
     prompt=PromptKind.FUNCTIONS,
     scoring=Scoring.FUNCTION_CALLS,
-    sampling=Sampling(num_samples=1, temperature=0.0, max_tokens=30_000, max_turns=20),
+    sampling=Sampling(num_samples=1, temperature=0.0, max_tokens=30_720, max_turns=20),
     metric="overall (v3 weights)",
     digests=("41201186ab50eeae58c6c4350c9da678fe182de73637b0c846b793f85dca0a5a",),
     known_issues=(
@@ -155,4 +165,19 @@ BENCHMARK = Benchmark(
             what="published as defective: gorilla issues 771, 1133, 1256, 1267",
         ),
     ),
+)
+
+PROMPT_MODE = replace(
+    BENCHMARK, name="bfcl_v3_prompt", title="BFCL v3, prompt mode", prompt=PromptKind.LISTED
+)
+"""The same entries with the functions in the published system prompt and calls as a Python list."""
+PATH_CHECK = replace(
+    BENCHMARK,
+    name="bfcl_v3_path",
+    title="BFCL v3, path check",
+    num_questions=30,
+    open_file=_open_path_check,
+    metric="none: shows that the path works",
+    digests=("e166c62db0201e414d9d4de5ce97f7e2fb00e1c6276dcbeec8ec36e6f01620b9",),
+    known_issues=(),
 )

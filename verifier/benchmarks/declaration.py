@@ -38,6 +38,8 @@ class PromptKind(StrEnum):
     """The model's own chat template, no tool of ours."""
     FUNCTIONS = "functions"
     """The functions of the row are the tools."""
+    LISTED = "listed"
+    """The functions of the row stand in a system prompt; calls are a Python list."""
 
 
 class Scoring(StrEnum):
@@ -98,7 +100,7 @@ class Benchmark:
     scoring: Scoring = Scoring.ANSWER
     policy: GradePolicy = EVAL_POLICY
     sampling: Sampling = field(
-        default_factory=lambda: Sampling(num_samples=16, temperature=0.6, max_tokens=30_000, max_turns=30)
+        default_factory=lambda: Sampling(num_samples=16, temperature=0.6, max_tokens=30_720, max_turns=30)
     )
     metric: str = "avg@16"
     digests: tuple[str, ...] = ()

@@ -143,7 +143,7 @@ BENCHMARK = Benchmark(
     open_file=_open_archive,
     prompt=PromptKind.CHOICE,
     policy=GradePolicy(choice=True),
-    sampling=Sampling(num_samples=16, temperature=0.6, max_tokens=30_000, max_turns=30),
+    sampling=Sampling(num_samples=16, temperature=0.6, max_tokens=30_720, max_turns=30),
     digests=("e482df9497a3b6751a8c6f3b4ca46f13a62f0cac5f8081b2361e2d6c9beeb8e1",),
     known_issues=(
         KnownIssue(problems=(), what="the authors expect some wrong keys; the copy used has no domains"),

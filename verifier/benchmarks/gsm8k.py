@@ -29,7 +29,7 @@ BENCHMARK = Benchmark(
     ),
     how_to_get="put gsm8k_test.jsonl (id, question, answer) into the data folder, or allow access to the hub",
     read=_read,
-    sampling=Sampling(num_samples=1, temperature=0.6, max_tokens=30_000, max_turns=30),
+    sampling=Sampling(num_samples=1, temperature=0.6, max_tokens=30_720, max_turns=30),
     metric="avg@1",
     digests=("b1e0f64ad4d0d132b496a8e57a523dff6a27d139e11f4bb69efc26fa2eb6f802",),
     known_issues=(

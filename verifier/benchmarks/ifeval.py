@@ -53,7 +53,7 @@ BENCHMARK = Benchmark(
     grade_with=_grade,
     prompt=PromptKind.NATIVE,
     scoring=Scoring.INSTRUCTIONS,
-    sampling=Sampling(num_samples=1, temperature=0.0, max_tokens=30_000, max_turns=1),
+    sampling=Sampling(num_samples=1, temperature=0.0, max_tokens=30_720, max_turns=1),
     metric="prompt strict accuracy",
     digests=("81132db8ce44a3123cb5a7017b3276a0f4730067d0f7431b10d68b07a69ab570",),
     known_issues=(

@@ -32,8 +32,8 @@ BENCHMARK = Benchmark(
     ),
     how_to_get="put math500.jsonl (id, problem, answer, subject, level) into the data folder, or allow the hub",
     read=_read,
-    sampling=Sampling(num_samples=4, temperature=0.6, max_tokens=30_000, max_turns=30),
-    metric="avg@4",
+    sampling=Sampling(num_samples=16, temperature=0.6, max_tokens=30_720, max_turns=30),
+    metric="avg@16",
     digests=("5aeea176f1190aad48cd60c949068f57eb8d04fbd471f63b9f2c25c5289db4a1",),
     known_issues=(
         KnownIssue(

@@ -1,0 +1,97 @@
+"""The published settings (profile `paper`), and what an evaluation does otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from config.model import Control, EvalPlan
+from verifier.benchmarks import Benchmark, PromptKind, benchmark
+
+PUBLISHED = ("aime24", "aime25", "hmmt25", "math500", "gpqa_diamond", "bfcl_v3", "bfcl_v3_prompt", "ifeval")
+"""Benchmarks for which the paper states a score. Which mode of BFCL it used it does not say."""
+TOP_P = 1.0
+"""Paper section 5.1 names a temperature and no nucleus."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One setting of one benchmark that is not the paper's."""
+
+    benchmark: str
+    setting: str
+    paper: str
+    here: str
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def differences(declared: Benchmark, plan: EvalPlan, view: Any) -> list[Difference]:
+    """What differs from the published settings; empty for a benchmark that the paper does not have.
+
+    Args:
+        declared: the benchmark.
+        plan: samples, temperature, limit and control.
+        view: sections eval and rollout.
+    """
+    if declared.name not in PUBLISHED:
+        return []
+    wanted = declared.sampling
+    agentic = declared.prompt in (PromptKind.AGENTIC, PromptKind.CHOICE)
+    rows = [
+        ("samples per question", wanted.num_samples, plan.k),
+        ("temperature", wanted.temperature, plan.temperature),
+        ("top_p", TOP_P, view.eval.top_p),
+        ("response tokens", wanted.max_tokens, view.eval.max_response),
+        (
+            "questions",
+            declared.num_questions,
+            min(plan.limit or declared.num_questions, declared.num_questions),
+        ),
+        ("control", Control.NONE.value, plan.control.value),
+    ]
+    if agentic:
+        rows += [
+            ("turns", wanted.max_turns, view.eval.max_turns),
+            ("system prompt", "full", view.rollout.system),
+        ]
+    return [
+        Difference(benchmark=declared.name, setting=name, paper=f"{paper}", here=f"{here}")
+        for name, paper, here in rows
+        if paper != here
+    ]
+
+
+def paper_plans(checkpoint: str, names: Sequence[str], limit: int | None = None) -> list[EvalPlan]:
+    """One plan per published number of samples and temperature.
+
+    >>> [(plan.k, plan.temperature, plan.benchmarks) for plan in paper_plans("m", ["ifeval", "aime24", "math500"])]
+    [(1, 0.0, ['ifeval']), (16, 0.6, ['aime24', 'math500'])]
+    """
+    plans: dict[tuple[int, float], list[str]] = {}
+    for name in names:
+        sampling = benchmark(name).sampling
+        plans.setdefault((sampling.num_samples, sampling.temperature), []).append(name)
+    return [
+        EvalPlan.model_construct(
+            checkpoint=checkpoint,
+            benchmarks=chosen,
+            k=k,
+            temperature=temperature,
+            limit=limit,
+            control=Control.NONE,
+        )
+        for (k, temperature), chosen in plans.items()
+    ]
+
+
+def paper_limits(names: Sequence[str]) -> dict[str, Any]:
+    """What the profile sets in the section eval."""
+    samplings = [benchmark(name).sampling for name in names]
+    return {
+        "top_p": TOP_P,
+        "max_response": max(sampling.max_tokens for sampling in samplings),
+        "max_turns": max(sampling.max_turns for sampling in samplings),
+    }

@@ -17,6 +17,9 @@ RUN = WORKFLOW.run
 
 wildcard_constraints:
     checkpoint="base|sft|rl1|rl2|rl3",
+    arm="[a-z0-9_]+",
+    origin="[a-z0-9_]+",
+    seed="[0-9]+",
 
 
 rule reproduce:

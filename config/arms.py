@@ -20,7 +20,8 @@ MAIN = "main"
 """The origin that is the run itself."""
 SEED_STRIDE = 1000
 """Seed i of an arm samples under rollout.seed + i * SEED_STRIDE; seed 0 is the run's own."""
-STAGES = ("rl1", "rl2", "rl3")
+ORIGIN_SECTIONS = ("model", "data", "sandbox", "rollout", "sft")
+"""What decides an arm's SFT checkpoint."""
 
 
 class Origin(Section):
@@ -144,6 +145,7 @@ def stage_sections(run: ArmRun) -> tuple[str, ...]:
     >>> stage_sections(ArmRun("grpo_g", "main", 0))
     ('sandbox', 'rollout', 'objective', 'rl.rl1')
     """
+    _known(run.arm, load_arms().arms, "arm")
     stages = load_arms().arms[run.arm].stages
     extra = ("rl.filter",) if "rl3" in stages else ()
     return ("sandbox", "rollout", "objective", *(f"rl.{stage}" for stage in stages), *extra)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from config.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
-    from config.model import RuntimeSection
+    from config.model import Config, RuntimeSection
 
 CANNOT_WRITE = {
     errno.ENOSPC: "the disk is full",
@@ -61,8 +61,11 @@ def read_sections(
     runtime: str | None,
     config: Sequence[Path],
     overrides: Sequence[str],
+    change: Callable[[Config], Config] | None = None,
 ) -> tuple[Any, RuntimeSection]:
     """The declared sections and the runtime: from a rule's JSON strings, or from files and overrides.
+
+    `change` is what an experiment makes of a configuration from files; the rules pass sections already changed.
 
     Raises ConfigError when both ways are used at once.
     """
@@ -75,7 +78,7 @@ def read_sections(
 
     if sections is None and runtime is None:
         resolved = resolve(config, overrides)
-        return view_of(resolved, declared), resolved.runtime
+        return view_of(change(resolved) if change else resolved, declared), resolved.runtime
     if config or overrides:
         raise ConfigError("give either --config/--set or --sections/--runtime, not both")
     base = resolve()

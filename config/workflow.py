@@ -6,15 +6,27 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from config.arms import (
+    MAIN,
+    ORIGIN_SECTIONS,
+    ArmRun,
+    ablation_runs,
+    config_of_arm,
+    config_of_origin,
+    configured,
+    stage_sections,
+)
 from config.errors import ConfigError
 from config.model import Config
 from config.resolve import resolve_mapping
 from config.sections import canonical, sections_json
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +40,7 @@ class Workflow:
         """Check Snakemake's `config`; a wrong one ends the call with one line and status 2."""
         # Jobs run the interpreter and the commands of the environment that runs Snakemake.
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        try:
-            return cls(resolve_mapping(mapping))
-        except ConfigError as error:
-            print(f"error: {error}", file=sys.stderr, flush=True)
-            os._exit(2)
+        return cls(cls._checked(lambda: resolve_mapping(mapping)))
 
     @property
     def run(self) -> str:
@@ -48,6 +56,43 @@ class Workflow:
         plans = sections["eval"]["plans"]
         sections["eval"]["plans"] = {n: plan for n, plan in plans.items() if plan["checkpoint"] == checkpoint}
         return canonical(sections)
+
+    @property
+    def arms(self) -> list[str]:
+        """Names of the default run's experiment arms."""
+        return [run.name for run in self._checked(lambda: configured(self.config))]
+
+    @property
+    def ablations(self) -> list[str]:
+        """Names of all arms of the ablations."""
+        return [run.name for run in ablation_runs()]
+
+    def arm_sections(self, arm: str, origin: str, seed: int) -> str:
+        """Sections of one arm: its stages as the arm changes them, tested as the plan for rl1 says."""
+        run = ArmRun(arm, origin, seed)
+        changed = self._checked(lambda: config_of_arm(self.config, run))
+        sections = json.loads(sections_json(changed, (*stage_sections(run), "eval", "analysis")))
+        sections["eval"]["plans"] = {"rl1": sections["eval"]["plans"]["rl1"]}
+        return canonical(sections)
+
+    def origin_sections(self, origin: str) -> str:
+        """Sections of an arm's SFT checkpoint."""
+        changed = self._checked(lambda: config_of_origin(self.config, origin))
+        return sections_json(changed, ORIGIN_SECTIONS)
+
+    def sft_of(self, origin: str) -> str:
+        """Manifest of the SFT checkpoint that arms of an origin start from."""
+        folder = self.run if origin == MAIN else f"{self.run}/origins/{origin}"
+        return f"{folder}/checkpoints/sft/manifest.json"
+
+    @staticmethod
+    def _checked(read: Callable[[], T]) -> T:
+        """What `read` gives; a configuration error ends the call with one line and status 2."""
+        try:
+            return read()
+        except ConfigError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            os._exit(2)
 
     @property
     def evaluated(self) -> list[str]:

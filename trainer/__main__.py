@@ -140,6 +140,73 @@ def filter_hard(
 
 
 @app.command()
+def origin(
+    name: Annotated[str, typer.Option(help="An origin of config/experiments/arms.yaml.")],
+    sections: SectionsOption = None,
+    runtime: RuntimeOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+) -> None:
+    """An SFT checkpoint beside the run's own, for experiment arms."""
+    with one_line_errors():
+        from config.arms import ORIGIN_SECTIONS, config_of_origin
+
+        view, where = read_sections(
+            ORIGIN_SECTIONS,
+            sections=sections,
+            runtime=runtime,
+            config=config or [],
+            overrides=set_ or [],
+            change=lambda whole: config_of_origin(whole, name),
+        )
+        from trainer.origin import make_origin
+
+        _say(make_origin(name, view, where).facts)
+
+
+@app.command()
+def arm(
+    name: Annotated[str, typer.Option(help="An arm of config/experiments/arms.yaml.")],
+    origin: Annotated[str, typer.Option(help="Whose SFT checkpoint; main is the run's own.")] = "main",
+    seed: Annotated[int, typer.Option(help="0 samples under the run's own seed.", min=0)] = 0,
+    sections: SectionsOption = None,
+    runtime: RuntimeOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+) -> None:
+    """Train and test one experiment arm; leaves arms/NAME-ORIGIN-SEED.json in the run."""
+    with one_line_errors():
+        from config.arms import ArmRun, config_of_arm, stage_sections
+
+        run = ArmRun(name, origin, seed)
+        view, where = read_sections(
+            (*stage_sections(run), "eval", "analysis"),
+            sections=sections,
+            runtime=runtime,
+            config=config or [],
+            overrides=set_ or [],
+            change=lambda whole: config_of_arm(whole, run),
+        )
+        from trainer.arm import run_arm
+
+        _say(run_arm(run, view, where)["endpoints"])
+
+
+@app.command("arm-of-main")
+def arm_of_main(runtime: RuntimeOption = None, config: ConfigOption = None, set_: SetOption = None) -> None:
+    """Summarise the run's own stage 1 as the arm roc_paper with seed 0."""
+    with one_line_errors():
+        from config.arms import MAIN, ArmRun
+
+        _, where = read_sections(
+            (), sections=None, runtime=runtime, config=config or [], overrides=set_ or []
+        )
+        from trainer.arm import summarise_main
+
+        _say(summarise_main(ArmRun("roc_paper", MAIN, 0), where)["endpoints"])
+
+
+@app.command()
 def score(
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
     samples: Annotated[Path, typer.Option(help="samples.parquet of an evaluation.")],

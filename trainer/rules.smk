@@ -144,6 +144,63 @@ rule rl3:
         "python -m trainer rl --stage 3 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
 
+rule origin:
+    """An SFT checkpoint beside the run's own, for the ablations."""
+    input:
+        f"{RUN}/corpus/manifest.json",
+        f"{RUN}/data/manifest.json",
+        f"{RUN}/build/sandbox.json",
+    output:
+        f"{RUN}/origins/{{origin}}/checkpoints/sft/manifest.json",
+    log:
+        f"{RUN}/logs/origin_{{origin}}.log",
+    threads: workflow.cores
+    params:
+        sections=lambda wildcards: WORKFLOW.origin_sections(wildcards.origin),
+        runtime=f"{RUN}/runtime.json",
+    shell:
+        "python -m trainer origin --name {wildcards.origin} --sections {params.sections:q}"
+        " --runtime {params.runtime} > {log} 2>&1"
+
+
+rule arm_of_main:
+    """The main run's stage 1, summarised as the arm roc_paper with seed 0."""
+    input:
+        f"{RUN}/checkpoints/rl1/manifest.json",
+        f"{RUN}/eval/rl1/summary.json",
+    output:
+        f"{RUN}/arms/roc_paper-main-0.json",
+    log:
+        f"{RUN}/logs/arm_roc_paper-main-0.log",
+    params:
+        runtime=f"{RUN}/runtime.json",
+    shell:
+        "python -m trainer arm-of-main --runtime {params.runtime} > {log} 2>&1"
+
+
+rule arm:
+    """One experiment arm: its stages, the sealed test, a summary."""
+    input:
+        sft=lambda wildcards: WORKFLOW.sft_of(wildcards.origin),
+        data=f"{RUN}/data/manifest.json",
+        sandbox=f"{RUN}/build/sandbox.json",
+    output:
+        f"{RUN}/arms/{{arm}}-{{origin}}-{{seed}}.json",
+    log:
+        f"{RUN}/logs/arm_{{arm}}-{{origin}}-{{seed}}.log",
+    params:
+        sections=lambda wildcards: WORKFLOW.arm_sections(
+            wildcards.arm, wildcards.origin, int(wildcards.seed)
+        ),
+        runtime=f"{RUN}/runtime.json",
+    shell:
+        "python -m trainer arm --name {wildcards.arm} --origin {wildcards.origin} --seed {wildcards.seed}"
+        " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+ruleorder: arm_of_main > arm
+
+
 rule score:
     """Entropy, log-prob and rank of every sampled token of some evaluated trajectories."""
     input:

@@ -55,6 +55,15 @@ class RunFolder:
     def score(self, checkpoint: str) -> Path:
         return self.root / "score" / checkpoint
 
+    def arm(self, name: str) -> Path:
+        """Summary of one experiment arm."""
+        return self.root / "arms" / f"{name}.json"
+
+    @property
+    def origins(self) -> Path:
+        """Run folders of the SFT checkpoints that arms start from beside the run's own."""
+        return self.root / "origins"
+
     def work(self, job: str) -> Path:
         """Undeclared working folder of a resumable job."""
         return self.root / "work" / job

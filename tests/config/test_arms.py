@@ -1,0 +1,98 @@
+"""The arms file: every arm fits its preset; what is unknown or cannot be is refused with the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.arms import (
+    MAIN,
+    ArmRun,
+    ablation_runs,
+    config_of_arm,
+    config_of_origin,
+    configured,
+    load_arms,
+    stage_sections,
+)
+from config.errors import ConfigError
+from config.model import RocSelection
+from config.resolve import resolve
+
+
+def test_every_arm_of_the_ablations_fits_the_tiny_preset() -> None:
+    changed = [config_of_arm(resolve(), run) for run in ablation_runs()]
+    assert len(changed) == len(ablation_runs()) > 100
+
+
+def test_an_arm_changes_what_it_says_and_nothing_else() -> None:
+    config = resolve()
+    changed = config_of_arm(config, ArmRun("grpo_2g", MAIN, 0))
+    assert changed.objective.group_size == 2 * config.objective.group_size
+    assert changed.objective.roc.selection is RocSelection.NONE
+    same = changed.model_dump()
+    same["objective"] = config.model_dump()["objective"]
+    assert same == config.model_dump()
+
+
+def test_the_paper_arm_with_seed_0_is_the_main_run() -> None:
+    assert config_of_arm(resolve(), ArmRun("roc_paper", MAIN, 0)) == resolve()
+
+
+def test_arms_of_one_seed_share_it_and_others_do_not() -> None:
+    seeds = {run: config_of_arm(resolve(), run).rollout.seed for run in configured(resolve())}
+    assert len(set(seeds.values())) == resolve().arms.seeds
+    assert all(seeds[run] == seeds[ArmRun("grpo_g", MAIN, run.seed)] for run in seeds)
+
+
+def test_every_arm_of_the_design_is_declared_once_in_the_grid() -> None:
+    grid = {run for run in ablation_runs() if run.origin in (MAIN, "sft_seed_1", "sft_seed_2")}
+    for arm in ("grpo_g", "grpo_2g", "random_2g_to_g", "grpo_2x_prompts", "roc_paper", "roc_release"):
+        assert sum(run.arm == arm for run in grid) == 9
+
+
+def test_every_declared_arm_and_origin_is_run() -> None:
+    runs = ablation_runs()
+    assert {run.arm for run in runs} == set(load_arms().arms)
+    assert {run.origin for run in runs} == {MAIN, *load_arms().origins}
+
+
+def test_a_staged_arm_declares_its_stages() -> None:
+    assert stage_sections(ArmRun("staged", MAIN, 0)) == (
+        "sandbox", "rollout", "objective", "rl.rl1", "rl.rl2", "rl.rl3", "rl.filter",
+    )  # fmt: skip
+
+
+def test_an_origin_teaches_anew_only_where_the_teacher_changes() -> None:
+    assert load_arms().origins["teacher_errors_20"].teaches_anew
+    assert not load_arms().origins["sft_seed_1"].teaches_anew
+    assert config_of_origin(resolve(), MAIN) == resolve()
+
+
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [
+        (lambda: config_of_arm(resolve(), ArmRun("roc_papr", MAIN, 0)), "did you mean roc_paper"),
+        (lambda: config_of_origin(resolve(), "sft_seed_9"), "did you mean sft_seed_"),
+        (lambda: configured(resolve([], ["arms.names=[grpo]"])), "did you mean grpo_g"),
+        (
+            lambda: config_of_arm(resolve([], ["rl.rl1.prompts_per_step=31"]), ArmRun("updates_4", MAIN, 0)),
+            "arm updates_4: rl.rl1.prompts_per_step = 31 does not divide",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_the_remedy(read: object, words: str) -> None:
+    assert callable(read)
+    with pytest.raises(ConfigError, match=words):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("sft.noise.no_tool=1.0", "never acts while sft.noise.no_tool = 1"),
+        ("sft.noise.first_bug=0.0", "there is no failed call to react to"),
+    ],
+)
+def test_contradictory_noise_is_refused(override: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        resolve([], [override])

@@ -1,0 +1,85 @@
+"""An arm is nothing but other settings: seed 0 of the paper's rule repeats the main run's stage 1, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.arms import MAIN, ArmRun, config_of_arm, stage_sections
+from config.model import Config
+from config.sections import view_of
+from tests.trainer.tiny_checkpoint import tiny_config
+from trainer.arm import run_arm, sealed_accuracy, summarise_main
+from trainer.endpoints import AXES, curve, endpoints
+from trainer.prepare import load_split, pool_digest, prepare
+from trainer.rl_job import run_stage
+from trainer.run_folder import RunFolder
+
+
+def view(config: Config, run: ArmRun) -> Any:
+    return view_of(config_of_arm(config, run), (*stage_sections(run), "eval", "analysis"))
+
+
+@pytest.fixture(scope="module")
+def config(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """A run with problems and an SFT checkpoint, and nothing else."""
+    config = tiny_config(
+        "eval.plans.rl1.limit=3", "data.num_train=8", "data.num_test=4", "data.min_test=4", "rl.rl1.steps=2",
+        "data.num_sft=8", "data.num_dev=4", "eval.max_response=48", "rl.rl1.prompts_per_step=3",
+    )  # fmt: skip
+    paths = config.runtime.paths.model_copy(update={"results": str(tmp_path_factory.mktemp("arm"))})
+    config = config.model_copy(
+        update={"runtime": config.runtime.model_copy(update={"paths": paths, "run": "r"})}
+    )
+    folder = RunFolder.of(config.runtime)
+    prepare(config.data, config.runtime)
+    folder.checkpoint("sft").parent.mkdir(parents=True)
+    folder.checkpoint("sft").symlink_to(tiny_checkpoint)
+    return config
+
+
+def test_seed_0_of_the_papers_rule_is_the_main_stage(config: Config) -> None:
+    runtime, run = config.runtime, ArmRun("roc_paper", MAIN, 0)
+    arm = run_arm(run, view(config, run), runtime)
+    pool = load_split(runtime, "train")
+    run_stage("rl1", view(config, run), runtime, pool, pool_digest(pool))
+    folder = RunFolder.of(runtime)
+    metrics = [json.loads(line) for line in folder.metrics("rl1").read_text().splitlines()]
+    expected = endpoints(metrics, arm["endpoints"]["accuracy"])
+    assert arm["endpoints"] == expected
+    timing = [json.loads(line) for line in folder.timing("rl1").read_text().splitlines()]
+    without_clock = [{k: v for k, v in point.items() if k != "seconds"} for point in curve(metrics, timing)]
+    assert [{k: v for k, v in point.items() if k != "seconds"} for point in arm["curve"]] == without_clock
+    assert not folder.work(f"arm_{run.name}").exists()
+    scores = [
+        {"benchmark": "procedural", "metric": "avg@1", "control": "none", "grader": "strict", "value": 0.25}
+    ]
+    folder.evaluation("rl1").mkdir(parents=True)
+    (folder.evaluation("rl1") / "summary.json").write_text(json.dumps({"scores": scores}))
+    own = summarise_main(run, runtime)
+    assert own["endpoints"] == arm["endpoints"] | {"accuracy": 0.25}
+
+
+def test_another_arm_and_another_seed_differ_and_leave_their_names(config: Config) -> None:
+    records = []
+    for run in (ArmRun("grpo_g", MAIN, 0), ArmRun("grpo_g", MAIN, 1)):
+        records.append(run_arm(run, view(config, run), config.runtime))
+        stored = json.loads(RunFolder.of(config.runtime).arm(run.name).read_text())
+        assert stored == records[-1]
+        assert (stored["arm"], stored["origin"], stored["seed"]) == ("grpo_g", "main", run.seed)
+        assert set(AXES) <= set(stored["curve"][-1])
+        assert stored["curve"][-1]["rollouts"] == 2 * 3 * config.objective.group_size
+    assert records[0]["curve"] != records[1]["curve"]
+
+
+def test_the_sealed_accuracy_is_the_pooled_rings_alone() -> None:
+    row = {"benchmark": "procedural", "metric": "avg@1", "control": "none", "grader": "strict", "value": 0.5}
+    others = [
+        row | {"grader": "rstar_compat", "value": 0.9},
+        row | {"control": "mute", "value": 0.0},
+        row | {"benchmark": "procedural-family", "value": 0.1},
+    ]
+    assert sealed_accuracy({"scores": [*others, row]}) == 0.5

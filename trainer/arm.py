@@ -1,0 +1,111 @@
+"""One experiment arm: the ordinary stages in a folder of their own, the sealed test, and a summary.
+
+An arm is nothing but other settings: it runs `run_stage` and `filter_hard` as the main run does, from a linked SFT
+checkpoint and linked problems. So it resumes like them, and its folder goes when the summary is written.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from config.arms import MAIN, ArmRun, load_arms
+from config.model import RuntimeSection
+from trainer.atomic import write_json
+from trainer.endpoints import curve, endpoints
+from trainer.hard import filter_hard, load_hard
+from trainer.prepare import load_split, pool_digest
+from trainer.rl_job import run_stage
+from trainer.run_folder import RunFolder
+from verifier.evaluate import POOLED, Place, evaluate
+
+
+def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
+    """Train and test one arm; writes and returns arms/NAME.json.
+
+    Args:
+        run: arm, origin and seed.
+        view: sandbox, rollout, objective, the arm's stages of rl, eval and analysis, as the arm changes them.
+        runtime: of the main run.
+    """
+    main = RunFolder.of(runtime)
+    results = main.root / "work"
+    own = runtime.model_copy(
+        update={"run": f"arm_{run.name}", "paths": runtime.paths.model_copy(update={"results": str(results)})}
+    )
+    folder = RunFolder.of(own)
+    origin = main if run.origin == MAIN else RunFolder(main.origins / run.origin)
+    link(main.data, folder.data)
+    link(origin.checkpoint("sft"), folder.checkpoint("sft"))
+    stages = load_arms().arms[run.arm].stages
+    for stage in stages:
+        if getattr(view.rl, stage).pool == "hard":
+            filter_hard(view, own)
+            pool = load_hard(own)
+        else:
+            pool = load_split(own, "train")
+        run_stage(stage, view, own, pool, pool_digest(pool))
+    last = stages[-1]
+    plan = view.eval.plans["rl1"]
+    summary = evaluate(
+        place=Place(checkpoint=folder.checkpoint(last), name=last),
+        plans=[plan],
+        view=view,
+        runtime=own,
+        rings=main.data,
+        out=folder.evaluation(last),
+        work=folder.work("eval"),
+    )
+    record = summarise(run, folder, stages, summary)
+    write_json(main.arm(run.name), record)
+    shutil.rmtree(folder.root)
+    return record
+
+
+def summarise_main(run: ArmRun, runtime: RuntimeSection) -> dict[str, Any]:
+    """The main run's own stage 1 as the arm that it is; writes and returns arms/NAME.json."""
+    folder = RunFolder.of(runtime)
+    summary = json.loads((folder.evaluation("rl1") / "summary.json").read_text(encoding="utf-8"))
+    record = summarise(run, folder, ["rl1"], summary)
+    write_json(folder.arm(run.name), record)
+    return record
+
+
+def summarise(run: ArmRun, folder: RunFolder, stages: list[str], summary: dict[str, Any]) -> dict[str, Any]:
+    """What an arm leaves: its names, endpoints and curve."""
+    metrics = [line for stage in stages for line in _lines(folder.metrics(stage))]
+    timing = [line for stage in stages for line in _lines(folder.timing(stage))]
+    return {
+        "arm": run.arm,
+        "origin": run.origin,
+        "seed": run.seed,
+        "text": load_arms().arms[run.arm].text,
+        "endpoints": endpoints(metrics, sealed_accuracy(summary)),
+        "curve": curve(metrics, timing),
+    }
+
+
+def sealed_accuracy(summary: dict[str, Any]) -> float:
+    """avg@1 over the three sealed rings together, of an evaluation's summary."""
+    (value,) = (
+        row["value"]
+        for row in summary["scores"]
+        if row["benchmark"] == POOLED
+        and row["metric"] == "avg@1"
+        and row["control"] == "none"
+        and row["grader"] == "strict"
+    )
+    return float(value)
+
+
+def link(target: Path, at: Path) -> None:
+    """A folder of another run under a name of this one."""
+    at.parent.mkdir(parents=True, exist_ok=True)
+    if not at.is_symlink():
+        at.symlink_to(target.resolve(), target_is_directory=True)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -24,6 +24,9 @@ SESSION_CPU_S = 24 * 3600.0
 _READ_BYTES = 1 << 16
 
 
+_no_input = io.TextIOWrapper(io.BytesIO(b""), encoding="utf-8")
+
+
 class Launch:
     """What the fork server knows about a child it starts. One object, reused, so that its memory stays the same."""
 
@@ -51,6 +54,7 @@ class Launch:
         _place(descriptors)
         link = socket.socket(fileno=JOB_FD)
         namespace: dict[str, Any] = {}
+        sys.stdin = _no_input
         num_cells = 0
         inbox = bytearray()
         while True:
@@ -122,6 +126,8 @@ def _provide_stdin(stdin: bytes) -> None:
 
 def _provide_session_stdin(stdin: bytes) -> None:
     """A cell's input is a stream in memory: by then no new descriptors may be made."""
+    if not stdin and sys.stdin is _no_input and not _no_input.closed:
+        return
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8", errors="surrogateescape")
 
 

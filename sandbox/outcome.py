@@ -18,7 +18,7 @@ SHOWN_FOLDER = "/tmp"
 _NUM_CORES = os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Ending:
     """What the supervisor knows about the end of a run, from the kernel and from its own clock."""
 
@@ -32,7 +32,7 @@ class Ending:
     max_rss_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Reading:
     """How to read what a child left: how much of it, and what to hide."""
 

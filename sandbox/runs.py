@@ -150,6 +150,10 @@ class Session:
         self._unsent += data
         return not self.flush()
 
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
+
     def flush(self) -> bool:
         """Send what waits; True when nothing is left."""
         while self._unsent:

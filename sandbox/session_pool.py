@@ -95,7 +95,7 @@ class SessionPool:
     def on_readable(self, session: Session) -> None:
         """The interpreter says something, or its socket can take more."""
         try:
-            if session.flush():
+            if session.has_unsent and session.flush():
                 self.desk.poller.modify(session.link.fileno(), select.EPOLLIN)
             data = session.link.recv(READ_BYTES)
         except BlockingIOError:

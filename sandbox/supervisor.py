@@ -26,12 +26,12 @@ from sandbox.session_pool import SessionPool
 from sandbox.settings import Settings
 from sandbox.watch import Watch
 from sandbox.wire import (
+    MAX_NAME_CHARS,
     Kind,
     WireError,
     decode_call,
     encode_result,
-    fault_of_session,
-    fault_of_terms,
+    fault_of_limits,
     pack,
     refusal,
     refusal_when_full,
@@ -246,7 +246,7 @@ class Supervisor:
 
     def _accept(self, connection: Connection, number: int, payload: bytes) -> None:
         try:
-            session, limits, seed, code, _stdin = decode_call(payload)
+            session, limits, _seed, code, _stdin = decode_call(payload)
         except WireError as error:
             self._post(
                 connection, pack(Kind.RESULT, number, encode_result(refusal(Status.REJECTED, str(error))))
@@ -254,7 +254,9 @@ class Supervisor:
             return
         tier = self.tiers.last if session is not None else self.tiers.of(code)
         pending = Pending(connection, number, session, limits, payload, tier, time.monotonic())
-        fault = fault_of_session(session) or fault_of_terms(limits, seed)
+        fault = fault_of_limits(limits)
+        if session is not None and len(session) > MAX_NAME_CHARS:
+            fault = f"session has more than {MAX_NAME_CHARS} characters"
         if fault or len(code) > 4 * 2**20:
             self.answer(pending, refusal(Status.REJECTED, fault or "code is too long"))
             return

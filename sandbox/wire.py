@@ -25,7 +25,9 @@ MAX_OUTPUT_BYTES = 16 * 2**20
 MIN_MEMORY_BYTES, MAX_MEMORY_BYTES = 2**20, 2**46
 
 _HEADER = struct.Struct("<IBQ")
-_LENGTHS = struct.Struct("<III")
+_SEED_BYTES = 16
+_CALL = struct.Struct(f"<III dd QQ {_SEED_BYTES}s")
+"""Bytes of session, code and stdin; wall and CPU seconds; memory and output bytes; seed."""
 
 
 class WireError(ValueError):
@@ -105,24 +107,13 @@ def fault_of(call: ToolCall) -> str:
         return f"code has {len(call.code)} characters; at most {MAX_CODE_BYTES} are run"
     if len(call.stdin) > MAX_STDIN_BYTES:
         return f"stdin has {len(call.stdin)} characters; at most {MAX_STDIN_BYTES} are passed"
-    return fault_of_terms(call.limits, call.seed)
+    if not isinstance(call.seed, int) or call.seed.bit_length() >= 8 * _SEED_BYTES:
+        return f"seed must be a whole number of fewer than {8 * _SEED_BYTES} bits"
+    return fault_of_limits(call.limits)
 
 
-def fault_of_terms(limits: Limits, seed: object) -> str:
-    """What is wrong with limits and seed, whoever sent them; empty when nothing is."""
-    if not isinstance(seed, int):
-        return "seed must be a whole number"
-    return _fault_of_limits(limits)
-
-
-def fault_of_session(session: object) -> str:
-    """What is wrong with the name of a session that a client sent; empty when nothing is."""
-    if session is not None and (not isinstance(session, str) or not 0 < len(session) <= MAX_NAME_CHARS):
-        return f"session must be text of 1 to {MAX_NAME_CHARS} characters"
-    return ""
-
-
-def _fault_of_limits(limits: Limits) -> str:
+def fault_of_limits(limits: Limits) -> str:
+    """What is wrong with limits, whoever sent them; empty when nothing is."""
     for name in ("wall_s", "cpu_s"):
         value = getattr(limits, name)
         if not isinstance(value, int | float) or not math.isfinite(value) or not 0 < value <= MAX_SECONDS:
@@ -140,14 +131,22 @@ def _fault_of_limits(limits: Limits) -> str:
 
 
 def encode_call(call: ToolCall) -> bytes:
-    """Lengths, a small JSON head, the code and stdin as UTF-8 (lone surrogates survive)."""
+    """A head of fixed size, then session, code and stdin as UTF-8 (lone surrogates survive)."""
     limits = call.limits
-    head = json.dumps(
-        [call.session, limits.wall_s, limits.cpu_s, limits.memory_bytes, limits.output_bytes, call.seed]
-    ).encode()
+    session = b"" if call.session is None else call.session.encode("utf-8", "surrogatepass")
     code = call.code.encode("utf-8", "surrogatepass")
     stdin = call.stdin.encode("utf-8", "surrogatepass")
-    return _LENGTHS.pack(len(head), len(code), len(stdin)) + head + code + stdin
+    head = _CALL.pack(
+        len(session),
+        len(code),
+        len(stdin),
+        limits.wall_s,
+        limits.cpu_s,
+        limits.memory_bytes,
+        limits.output_bytes,
+        call.seed.to_bytes(_SEED_BYTES, "little", signed=True),
+    )
+    return b"".join((head, session, code, stdin))
 
 
 def decode_call(payload: bytes) -> tuple[str | None, Limits, int, bytes, bytes]:
@@ -157,17 +156,17 @@ def decode_call(payload: bytes) -> tuple[str | None, Limits, int, bytes, bytes]:
         WireError: it is not one.
     """
     try:
-        num_head, num_code, num_stdin = _LENGTHS.unpack_from(payload)
-        start = _LENGTHS.size
-        if len(payload) != start + num_head + num_code + num_stdin:
-            raise WireError("the lengths of a call do not add up")
-        session, wall_s, cpu_s, memory_bytes, output_bytes, seed = json.loads(
-            payload[start : start + num_head]
+        num_session, num_code, num_stdin, wall_s, cpu_s, memory_bytes, output_bytes, seed = _CALL.unpack_from(
+            payload
         )
-    except (struct.error, ValueError, RecursionError) as error:
+        start = _CALL.size + num_session
+        if len(payload) != start + num_code + num_stdin:
+            raise WireError("the lengths of a call do not add up")
+        session = str(payload[_CALL.size : start], "utf-8", "surrogatepass") if num_session else None
+    except (struct.error, UnicodeDecodeError) as error:
         raise WireError(f"not a call: {error}") from error
     limits = Limits(wall_s=wall_s, cpu_s=cpu_s, memory_bytes=memory_bytes, output_bytes=output_bytes)
-    start += num_head
+    seed = int.from_bytes(seed, "little", signed=True)
     return session, limits, seed, payload[start : start + num_code], payload[start + num_code :]
 
 

@@ -19,7 +19,7 @@ from sandbox.wire import MAX_FRAME_BYTES, FrameReader, Kind, decode_result, pack
 from tests.sandbox.conftest import new_call, start_node
 
 _HEADER = struct.Struct("<IBQ")
-_LENGTHS = struct.Struct("<III")
+_CALL = struct.Struct("<III dd QQ 16s")
 Run = Callable[[ToolCall], ToolResult]
 
 
@@ -148,9 +148,11 @@ def test_a_stream_that_is_no_frames_is_hung_up_on(node: tuple[str, bytes], data:
     assert _is_up(node)
 
 
-def _payload(head: object, code: bytes = b"1") -> bytes:
-    text = json.dumps(head).encode() if not isinstance(head, bytes) else head
-    return _LENGTHS.pack(len(text), len(code), 0) + text + code
+def _payload(
+    code: bytes = b"1", *, session: bytes = b"", wall_s: float = 60.0, memory_bytes: int = 2**28
+) -> bytes:
+    head = _CALL.pack(len(session), len(code), 0, wall_s, 10.0, memory_bytes, 100, bytes(16))
+    return head + session + code
 
 
 @pytest.mark.parametrize(
@@ -158,16 +160,16 @@ def _payload(head: object, code: bytes = b"1") -> bytes:
     [
         (b"", "not a call"),
         (b"\xff" * 40, "not a call"),
-        (_payload(b"{"), "not a call"),
-        (_payload([None, 1.0]), "not a call"),
-        (_payload(b"[" * 100_000), "not a call"),
-        (_payload([["list"], 1.0, 1.0, 2**25, 100, 0]), "session must be text"),
-        (_payload([None, "long", 1.0, 2**25, 100, 0]), "limits.wall_s"),
-        (_payload([None, -1.0, 1.0, 2**25, 100, 0]), "limits.wall_s"),
-        (_payload([None, 1.0, 1.0, 2**25, 100, "seed"]), "seed"),
-        (_payload([None, 1.0, 1.0, 2**25, 100, 0], b"#" * 5_000_000), "too long"),
+        (b"\xff" * 400, "do not add up"),
+        (_payload()[:-1], "do not add up"),
+        (_payload(session=b"\xff\xfe"), "not a call"),
+        (_payload(session=b"s" * 1000), "session has more than"),
+        (_payload(wall_s=-1.0), "limits.wall_s"),
+        (_payload(wall_s=float("nan")), "limits.wall_s"),
+        (_payload(memory_bytes=2**60), "limits.memory_bytes"),
+        (_payload(b"#" * 5_000_000), "too long"),
     ],
-    ids=["empty", "garbage", "half", "short", "deep", "session", "text", "negative", "seed", "source"],
+    ids=["empty", "short", "garbage", "cut", "name", "long name", "negative", "nan", "memory", "source"],
 )
 def test_a_call_that_is_none_is_rejected_and_the_line_stays_open(
     node: tuple[str, bytes], payload: bytes, said: str
@@ -180,7 +182,7 @@ def test_a_call_that_is_none_is_rejected_and_the_line_stays_open(
         assert (kind, number, result.status) == (Kind.RESULT, 7, Status.REJECTED)
         assert result.error is not None
         assert said in result.error.message
-        link.sendall(pack(Kind.CALL, 8, _payload([None, 60.0, 10.0, 2**28, 100, 0], b"3 + 4")))
+        link.sendall(pack(Kind.CALL, 8, _payload(b"3 + 4")))
         assert decode_result(_next(link, reader)[2], "x").value == "7"
 
 
@@ -200,7 +202,7 @@ def test_an_unknown_session_or_call_is_no_fault(node: tuple[str, bytes]) -> None
 def test_a_client_that_is_gone_takes_its_calls_along(node: tuple[str, bytes]) -> None:
     link, reader = _enter(node)
     with link:
-        sleeper = _payload([None, 600.0, 10.0, 2**28, 100, 0], b"import time\ntime.sleep(600)")
+        sleeper = _payload(b"import time\ntime.sleep(600)", wall_s=600.0)
         link.sendall(b"".join(pack(Kind.CALL, number, sleeper) for number in range(1, 9)))
         link.sendall(pack(Kind.STATUS, 9))
         _next(link, reader)

@@ -11,7 +11,7 @@ from config.command import one_line_errors, read_sections
 from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
 
 if TYPE_CHECKING:
-    from config.model import Control, EvalPlan
+    from config.model import EvalPlan
 
 SECTIONS = ("rollout", "sandbox", "eval", "analysis")
 
@@ -59,28 +59,14 @@ def evaluate(
         view, where = read_sections(
             SECTIONS, sections=sections, runtime=runtime, config=config or [], overrides=set_ or []
         )
-        from config.errors import ConfigError
-        from config.model import Control
-        from verifier.profile import paper_limits
         from verifier.variants import dry_run as lines_of
         from verifier.variants import refuse_without_engine
-        from verifier.variants import variant as named_variant
 
-        if control not in list(Control):
-            raise ConfigError(f"--control {control}: must be one of {', '.join(Control)}")
-        if profile not in (None, "paper"):
-            raise ConfigError(f"--profile {profile}: the only profile is paper")
-        if profile and not benchmark:
-            raise ConfigError("--profile paper: name each --benchmark")
         called = name or checkpoint.resolve().name
-        plans = _plans(called, benchmark or [], k, temperature, limit, Control(control), profile, view)
-        if profile:
-            view.eval = view.eval.model_copy(update=paper_limits(benchmark or []))
-        if variant:
-            named_variant(variant).apply(view)
+        plans = _plans(called, benchmark or [], k, temperature, limit, control, profile, view)
+        _adjust(view, benchmark or [], profile, variant)
         if dry_run:
-            for line in lines_of(plans, view):
-                typer.echo(line)
+            typer.echo("\n".join(lines_of(plans, view)))
             return
         if endpoint is None:
             refuse_without_engine(where.preset)
@@ -107,15 +93,21 @@ def _plans(
     k: int,
     temperature: float,
     limit: int | None,
-    control: Control,
+    control: str,
     profile: str | None,
     view: Any,
 ) -> list[EvalPlan]:
     """What was named on the command line, else the configuration's plans for this checkpoint."""
     from config.errors import ConfigError
-    from config.model import EvalPlan
+    from config.model import Control, EvalPlan
     from verifier.profile import paper_plans
 
+    if control not in list(Control):
+        raise ConfigError(f"--control {control}: must be one of {', '.join(Control)}")
+    if profile not in (None, "paper"):
+        raise ConfigError(f"--profile {profile}: the only profile is paper")
+    if profile and not benchmarks:
+        raise ConfigError("--profile paper: name each --benchmark")
     if not benchmarks:
         plans = [plan for plan in view.eval.plans.values() if plan.checkpoint == called]
         if not plans:
@@ -133,9 +125,20 @@ def _plans(
             k=k,
             temperature=temperature,
             limit=limit,
-            control=control,
+            control=Control(control),
         )
     ]
+
+
+def _adjust(view: Any, benchmarks: list[str], profile: str | None, variant: str | None) -> None:
+    """Put the profile's limits and the variant's setting into the sections eval and rollout."""
+    from verifier.profile import paper_limits
+    from verifier.variants import variant as named
+
+    if profile:
+        view.eval = view.eval.model_copy(update=paper_limits(benchmarks))
+    if variant:
+        named(variant).apply(view)
 
 
 def _rings_beside(checkpoint: Path) -> Path | None:

@@ -8,6 +8,8 @@ rule evaluate:
         f"{RUN}/eval/{{checkpoint}}/summary.json",
     log:
         f"{RUN}/logs/evaluate_{{checkpoint}}.log",
+    priority: 5
+    threads: WORKFLOW.config.runtime.threads.eval
     params:
         sections=lambda wildcards: WORKFLOW.evaluation_sections(wildcards.checkpoint),
         runtime=f"{RUN}/runtime.json",

@@ -249,6 +249,8 @@ def control_scores(
             value=constant,
             low=constant,
             high=constant,
+            num_questions=len(problems),
+            num_samples=len(problems),
             questions={},
             question_se=None,
             rerun_se=None,

@@ -1,0 +1,176 @@
+"""A server on loopback that answers, drops, stalls and fails: what comes of a request, what is never a score."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from config.resolve import ConfigError
+from tests.trainer.fakes import END, CharCodec
+from trainer.engine_endpoint import EndpointEngine
+from trainer.types import Completion, Finish, GenerateRequest
+
+Answer = Callable[[dict[str, Any], int], Any]
+"""(request, how many came before with this prompt) -> a JSON body, a status, or None to drop the connection."""
+
+
+class Server:
+    """An OpenAI-compatible server whose answers a test chooses."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.requests: list[dict[str, Any]] = []
+        seen, outer = {}, self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send({"data": [{"id": "served"}]})
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.requests.append(body)
+                number = seen[body["prompt"]] = seen.get(body["prompt"], -1) + 1
+                found = answer(body, number)
+                if isinstance(found, int):
+                    self.send_error(found)
+                elif found is None:
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                else:
+                    self.send(found)
+
+            def send(self, body: Any) -> None:
+                text = json.dumps(body).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Quiet."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.base = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+        self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[Server]:
+    server = Server(answer)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def says(text: str, reason: str = "stop") -> dict[str, Any]:
+    return {"choices": [{"text": text, "finish_reason": reason}]}
+
+
+def ask(server: Server, *prompts: str, timeout_s: float = 10.0) -> dict[str, Completion]:
+    codec = CharCodec()
+    found: dict[str, Completion] = {}
+    with EndpointEngine.open(
+        server.base, codec=codec, temperature=0.6, top_p=1.0, capacity_tokens=1000, timeout_s=(5.0, timeout_s)
+    ) as engine:
+        for prompt in prompts:
+            engine.submit(
+                GenerateRequest(
+                    ids=codec.encode(prompt),
+                    max_new=9,
+                    seed=5,
+                    stop_ids=(END,),
+                    session=prompt,
+                    policy_version=0,
+                )
+            )
+        until = time.monotonic() + 60
+        while len(found) < len(prompts) and time.monotonic() < until:
+            found |= {completion.session: completion for completion in engine.advance(1.0)}
+    return found
+
+
+def test_text_comes_back_as_ids_with_the_end_of_the_turn() -> None:
+    with serving(lambda body, number: says("yes")) as server:
+        (done,) = ask(server, "ok?").values()
+    assert (done.ids, done.finish) == ([*CharCodec().encode("yes"), END], Finish.STOP)
+    (request,) = server.requests
+    assert request == {
+        "model": "served", "prompt": "ok?", "max_tokens": 9, "seed": 5, "stop": ["<|im_end|>"],
+        "temperature": 0.6, "top_p": 1.0,
+    }  # fmt: skip
+
+
+def test_a_response_cut_at_the_limit_has_no_end() -> None:
+    with serving(lambda body, number: says("yes and", "length")) as server:
+        (done,) = ask(server, "ok?").values()
+    assert (done.ids, done.finish) == (CharCodec().encode("yes and"), Finish.LENGTH)
+
+
+@pytest.mark.parametrize("fault", [None, 503, 429])
+def test_a_dropped_connection_and_a_busy_server_are_asked_again(fault: int | None) -> None:
+    with serving(lambda body, number: says("yes") if number else fault) as server:
+        (done,) = ask(server, "ok?").values()
+    assert (done.finish, len(server.requests)) == (Finish.STOP, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [None, 500, {"choices": []}, {"choices": [{"text": 3}]}])
+def test_what_keeps_failing_is_aborted_after_few_tries_and_harms_no_other(fault: Any) -> None:
+    with serving(lambda body, number: fault if body["prompt"] == "bad" else says("yes")) as server:
+        done = ask(server, "bad", "good")
+    assert (done["bad"].finish, done["bad"].ids) == (Finish.ABORTED, [])
+    assert done["good"].finish is Finish.STOP
+    assert sum(request["prompt"] == "bad" for request in server.requests) <= 4
+
+
+@pytest.mark.slow
+def test_a_server_that_stalls_is_a_time_out_and_no_score() -> None:
+    release = threading.Event()
+
+    def stall(body: dict[str, Any], number: int) -> Any:
+        release.wait(30)
+
+    with serving(stall) as server:
+        (done,) = ask(server, "ok?", timeout_s=0.3).values()
+        release.set()
+    assert done.finish is Finish.ABORTED
+
+
+def test_a_server_that_is_gone_is_one_clear_line() -> None:
+    with serving(lambda body, number: says("yes")) as server:
+        base = server.base
+    with pytest.raises(
+        ConfigError, match=r"endpoint http://127\.0\.0\.1:\d+/v1: cannot be reached .*is a server"
+    ):
+        EndpointEngine.open(
+            base, codec=CharCodec(), temperature=1.0, top_p=1.0, capacity_tokens=9
+        ).__enter__()
+
+
+@pytest.mark.slow
+def test_a_server_that_goes_away_ends_the_evaluation_and_gives_no_score() -> None:
+    server = Server(lambda body, number: None)
+    codec = CharCodec()
+    with EndpointEngine.open(
+        server.base, codec=codec, temperature=1.0, top_p=1.0, capacity_tokens=9
+    ) as engine:
+        server.close()
+        engine.submit(
+            GenerateRequest(
+                ids=codec.encode("q"), max_new=9, seed=1, stop_ids=(END,), session="s", policy_version=0
+            )
+        )
+        with pytest.raises(ConfigError, match=r"stopped answering .*finished work is kept"):
+            list(iter(engine.advance, None))

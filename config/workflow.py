@@ -58,6 +58,12 @@ class Workflow:
         return canonical(sections)
 
     @property
+    def sft_threads(self) -> int:
+        """Cores that SFT keeps busy."""
+        threads = self.config.runtime.threads
+        return threads.sft * threads.micro_batches
+
+    @property
     def arms(self) -> list[str]:
         """Names of the default run's experiment arms."""
         return [run.name for run in self._checked(lambda: configured(self.config))]

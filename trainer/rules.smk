@@ -14,6 +14,7 @@ rule data:
         f"{RUN}/data/manifest.json",
     log:
         f"{RUN}/logs/data.log",
+    priority: 10
     params:
         sections=WORKFLOW.sections(("data",)),
         runtime=f"{RUN}/runtime.json",
@@ -30,6 +31,7 @@ rule corpus:
         f"{RUN}/corpus/manifest.json",
     log:
         f"{RUN}/logs/corpus.log",
+    priority: 10
     threads: workflow.cores
     params:
         sections=WORKFLOW.sections(("data", "sandbox", "rollout", "sft.noise")),
@@ -46,6 +48,7 @@ rule base:
         f"{RUN}/checkpoints/base/manifest.json",
     log:
         f"{RUN}/logs/base.log",
+    priority: 10
     params:
         sections=WORKFLOW.sections(("model", "rollout")),
         runtime=f"{RUN}/runtime.json",
@@ -62,9 +65,8 @@ rule sft:
         f"{RUN}/checkpoints/sft/manifest.json",
     log:
         f"{RUN}/logs/sft.log",
-    threads: workflow.cores
-    resources:
-        gpu=0,
+    priority: 10
+    threads: WORKFLOW.sft_threads
     params:
         sections=WORKFLOW.sections(("rollout", "sft")),
         runtime=f"{RUN}/runtime.json",
@@ -82,7 +84,8 @@ rule rl1:
         f"{RUN}/checkpoints/rl1/manifest.json",
     log:
         f"{RUN}/logs/rl1.log",
-    threads: workflow.cores
+    priority: 10
+    threads: WORKFLOW.config.runtime.threads.rl
     params:
         sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl1")),
         runtime=f"{RUN}/runtime.json",
@@ -99,7 +102,8 @@ rule rl2:
         f"{RUN}/checkpoints/rl2/manifest.json",
     log:
         f"{RUN}/logs/rl2.log",
-    threads: workflow.cores
+    priority: 10
+    threads: WORKFLOW.config.runtime.threads.rl
     params:
         sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl2")),
         runtime=f"{RUN}/runtime.json",
@@ -116,7 +120,8 @@ rule hard:
         f"{RUN}/hard/manifest.json",
     log:
         f"{RUN}/logs/hard.log",
-    threads: workflow.cores
+    priority: 10
+    threads: WORKFLOW.config.runtime.threads.eval
     params:
         sections=WORKFLOW.sections(
             ("sandbox", "rollout", "objective", "rl.rl2", "rl.filter")
@@ -136,7 +141,8 @@ rule rl3:
         f"{RUN}/checkpoints/rl3/manifest.json",
     log:
         f"{RUN}/logs/rl3.log",
-    threads: workflow.cores
+    priority: 10
+    threads: WORKFLOW.config.runtime.threads.rl
     params:
         sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl3")),
         runtime=f"{RUN}/runtime.json",
@@ -154,7 +160,7 @@ rule origin:
         f"{RUN}/origins/{{origin}}/checkpoints/sft/manifest.json",
     log:
         f"{RUN}/logs/origin_{{origin}}.log",
-    threads: workflow.cores
+    threads: WORKFLOW.sft_threads
     params:
         sections=lambda wildcards: WORKFLOW.origin_sections(wildcards.origin),
         runtime=f"{RUN}/runtime.json",
@@ -188,6 +194,7 @@ rule arm:
         f"{RUN}/arms/{{arm}}-{{origin}}-{{seed}}.json",
     log:
         f"{RUN}/logs/arm_{{arm}}-{{origin}}-{{seed}}.log",
+    threads: WORKFLOW.config.runtime.threads.rl
     params:
         sections=lambda wildcards: WORKFLOW.arm_sections(
             wildcards.arm, wildcards.origin, int(wildcards.seed)
@@ -210,6 +217,8 @@ rule score:
         f"{RUN}/score/{{checkpoint}}/manifest.json",
     log:
         f"{RUN}/logs/score_{{checkpoint}}.log",
+    priority: 5
+    threads: WORKFLOW.config.runtime.threads.eval
     params:
         sections=WORKFLOW.sections(("analysis",)),
         runtime=f"{RUN}/runtime.json",

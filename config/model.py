@@ -195,6 +195,8 @@ class ObjectiveSection(Section):
     """Which grader's verdict becomes the reward."""
     reward: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None
     """Own reward as package.module:function, (Problem, Trajectory) -> Verdict; null: the grader."""
+    reward_limit_s: PositiveFloat
+    """Wall seconds that an own reward has for one rollout; after that the rollout is not graded, by our fault."""
     reward_flip: Frac
     """Share of the 0/1 rewards that are flipped by a seeded draw; an experiment, 0 otherwise."""
     penalty_weight: Annotated[float, Field(ge=0.0, lt=1.0)]

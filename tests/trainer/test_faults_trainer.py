@@ -28,7 +28,6 @@ from trainer.rl import RlStage
 from trainer.rollout import RolloutClock, Task
 from trainer.sampling import Sampler
 from trainer.types import CallKind, Problem, Row, StopReason, Trajectory, Turn
-from verifier.verdict import Verdict, VerdictKind
 
 CPU = torch.device("cpu")
 
@@ -322,18 +321,10 @@ def test_b17_b38_our_failures_leave_the_baseline_of_their_group_alone() -> None:
     assert outcome.metrics["num_no_reward"] == 4
 
 
-def failing_reward(problem: Problem, trajectory: Trajectory) -> Verdict:
-    """A reward of one's own that breaks on every other rollout."""
-    if trajectory.sample % 2:
-        raise RuntimeError("no connection")
-    kind = VerdictKind.CORRECT if trajectory.sample % 4 else VerdictKind.WRONG
-    return Verdict(id=problem.id, verdict=kind)
-
-
 def test_b36_b38_a_reward_that_raises_is_our_failure_and_no_score() -> None:
     group = [a_rollout("p", i, "4") for i in range(8)]
     trainer = FakeTrainer()
-    own = reward_function(objective(reward=f"{__name__}:failing_reward"))
+    own = reward_function(objective(reward="tests.trainer.example_rewards:failing_on_odd_samples"))
     outcome = a_stage(group, trainer, FakeSampler(group), reward=own).step(1)
     assert [t.reward for t in group] == [0.0, None, 1.0, None, 0.0, None, 1.0, None]
     assert len(trainer.batches[0].rows) == 4

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from config.model import ObjectiveSection
 from config.resolve import ConfigError, resolve
-from trainer.reward import reward_function
+from trainer.own_reward import MOST_HANGS_IN_A_ROW, OwnReward
+from trainer.reward import even_ids, reward_function
 from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
-from verifier.verdict import Verdict, VerdictKind
+from verifier.verdict import VerdictKind
 
 PROBLEM = Problem(id="p", prompt="", answer="4")
-NOT_CALLABLE = 3
+EXAMPLES = "tests.trainer.example_rewards"
 
 
 def objective(**changes: Any) -> ObjectiveSection:
@@ -34,19 +39,6 @@ def a_rollout(text: str, stop: StopReason = StopReason.ANSWER) -> Trajectory:
     )
 
 
-def by_answer(problem: Problem, trajectory: Trajectory) -> Verdict:
-    kind = VerdictKind.CORRECT if problem.answer in trajectory.turns[-1].text else VerdictKind.WRONG
-    return Verdict(id=problem.id, verdict=kind)
-
-
-def a_number(problem: Problem, trajectory: Trajectory) -> float:
-    return 1.0
-
-
-def raising(problem: Problem, trajectory: Trajectory) -> Verdict:
-    raise ConnectionError("no judge " * 100)
-
-
 @pytest.mark.parametrize("grader", ["strict", "rstar_compat"])
 def test_without_a_function_of_ones_own_the_configured_grader_decides(grader: str) -> None:
     reward = reward_function(objective(grader=grader))
@@ -61,21 +53,90 @@ def test_a_response_cut_at_the_budget_earns_nothing_in_training() -> None:
     assert reward_function(objective())(PROBLEM, cut).verdict is VerdictKind.NO_ANSWER
 
 
+@pytest.fixture
+def own() -> Iterator[Callable[..., OwnReward]]:
+    """Rewards of `example_rewards` by name, their processes ended afterwards."""
+    made: list[OwnReward] = []
+
+    def of(name: str, limit_s: float = 30.0) -> OwnReward:
+        made.append(OwnReward(f"{EXAMPLES}:{name}", limit_s))
+        return made[-1]
+
+    yield of
+    for reward in made:
+        reward.close()
+
+
 def test_a_function_of_ones_own_is_found_by_name() -> None:
-    reward = reward_function(objective(reward=f"{__name__}:by_answer"))
+    reward = reward_function(objective(reward=f"{EXAMPLES}:by_answer"))
     assert reward(PROBLEM, a_rollout("4")).verdict is VerdictKind.CORRECT
     assert reward(PROBLEM, a_rollout("5")).verdict is VerdictKind.WRONG
 
 
-@pytest.mark.parametrize(("name", "told"), [("raising", "ConnectionError"), ("a_number", "returned float")])
-def test_what_a_reward_does_wrong_is_our_failure(name: str, told: str) -> None:
-    verdict = reward_function(objective(reward=f"{__name__}:{name}"))(PROBLEM, a_rollout("4"))
-    assert verdict.verdict is VerdictKind.INFRA_FAILED
-    assert told in verdict.rule
-    assert len(verdict.rule) <= 200
+def test_the_example_of_the_guide_is_the_one_that_is_tested(project_root: Path, own: Callable) -> None:
+    guide = (project_root / "docs" / "guide.md").read_text()
+    assert "over 100 tokens" in guide
+    reward = own("short_and_right")
+    right = "</reason><answer>\\boxed{4}</answer>"
+    short, long = a_rollout(right), a_rollout(right)
+    long.mask = [False] + [True] * 101
+    assert reward(PROBLEM, short).verdict is VerdictKind.CORRECT
+    assert reward(PROBLEM, long).verdict is VerdictKind.WRONG
 
 
-@pytest.mark.parametrize("name", ["no_such_module:f", f"{__name__}:absent", f"{__name__}:NOT_CALLABLE"])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("raising", "ConnectionError"),
+        ("a_number", "returned float"),
+        ("not_a_number", "returned float"),
+        ("a_broken_verdict", "splendid"),
+        ("dying", "ended the process"),
+    ],
+)
+def test_what_a_reward_does_wrong_is_our_failure(name: str, told: str, own: Callable) -> None:
+    reward = own(name)
+    for _ in range(2):
+        verdict = reward(PROBLEM, a_rollout("4"))
+        assert verdict.verdict is VerdictKind.INFRA_FAILED
+        assert told in verdict.rule
+        assert len(verdict.rule) <= 200
+
+
+def test_a_reward_that_hangs_is_killed_with_its_children_and_asked_again(
+    tmp_path: Path, own: Callable
+) -> None:
+    """B37, B39: a busy loop ends at the limit, nothing is left behind, the other rollouts are graded."""
+    reward = own("hanging_on_sample_3", limit_s=1.0)
+    problem = replace(PROBLEM, params=str(tmp_path / "pid"))
+    rollouts = [replace(a_rollout("4"), sample=sample) for sample in range(5)]
+    kinds = [reward(problem, rollout).verdict for rollout in rollouts]
+    right, wrong = VerdictKind.CORRECT, VerdictKind.WRONG
+    assert kinds == [wrong, right, wrong, VerdictKind.INFRA_FAILED, wrong]
+    child = int((tmp_path / "pid").read_text())
+    state = Path(f"/proc/{child}/stat")
+    deadline = time.monotonic() + 10
+    while state.exists() and state.read_text().split()[2] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_a_reward_that_hangs_time_after_time_ends_the_job_with_one_line(own: Callable) -> None:
+    reward = own("always_hanging", limit_s=0.2)
+    for _ in range(MOST_HANGS_IN_A_ROW - 1):
+        assert reward(PROBLEM, a_rollout("4")).verdict is VerdictKind.INFRA_FAILED
+    with pytest.raises(
+        ConfigError, match=r"objective.reward = .* 5 rollouts in a row; mend it, or raise"
+    ) as told:
+        reward(PROBLEM, a_rollout("4"))
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["no_such_module:f", f"{EXAMPLES}:absent", f"{EXAMPLES}:NOT_CALLABLE"])
 def test_a_reward_that_cannot_be_found_is_refused_at_once(name: str) -> None:
     with pytest.raises(ConfigError, match=r"objective\.reward = "):
         reward_function(objective(reward=name))
+
+
+def test_the_rewards_of_this_suite_need_no_process() -> None:
+    assert reward_function(objective(reward="trainer.reward:even_ids")) is even_ids

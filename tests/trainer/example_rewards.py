@@ -1,0 +1,73 @@
+"""Rewards of one's own, good and bad, as a user would write them. Imported by a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from trainer.types import Problem, Trajectory
+from verifier.grade import grade
+from verifier.policy import RL_POLICY
+from verifier.verdict import Verdict, VerdictKind
+
+NOT_CALLABLE = 3
+
+
+def short_and_right(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """The example of docs/guide.md: correct only within 100 sampled tokens."""
+    verdict = grade(problem, trajectory, RL_POLICY)["strict"]
+    if verdict.verdict is VerdictKind.CORRECT and trajectory.num_sampled > 100:
+        return Verdict(
+            id=problem.id, verdict=VerdictKind.WRONG, rule="over 100 tokens", grader="short_and_right"
+        )
+    return verdict
+
+
+def by_answer(problem: Problem, trajectory: Trajectory) -> Verdict:
+    print("a line on standard output is no answer")
+    kind = VerdictKind.CORRECT if problem.answer in trajectory.turns[-1].text else VerdictKind.WRONG
+    return Verdict(id=problem.id, verdict=kind)
+
+
+def a_number(problem: Problem, trajectory: Trajectory) -> float:
+    return 1.0
+
+
+def not_a_number(problem: Problem, trajectory: Trajectory) -> float:
+    return float("nan")
+
+
+def a_broken_verdict(problem: Problem, trajectory: Trajectory) -> Verdict:
+    return Verdict(id=problem.id, verdict="splendid")  # pyright: ignore[reportArgumentType]  # on purpose
+
+
+def raising(problem: Problem, trajectory: Trajectory) -> Verdict:
+    raise ConnectionError("no judge " * 100)
+
+
+def failing_on_odd_samples(problem: Problem, trajectory: Trajectory) -> Verdict:
+    if trajectory.sample % 2:
+        raise RuntimeError("no connection")
+    kind = VerdictKind.CORRECT if trajectory.sample % 4 else VerdictKind.WRONG
+    return Verdict(id=problem.id, verdict=kind)
+
+
+def dying(problem: Problem, trajectory: Trajectory) -> Verdict:
+    os._exit(7)
+
+
+def hanging_on_sample_3(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """A busy loop, which no thread can stop, with a child that outlives a plain kill."""
+    if trajectory.sample == 3:
+        child = subprocess.Popen(["sleep", "600"])
+        Path(problem.params).write_text(str(child.pid))
+        while True:
+            time.monotonic()
+    return Verdict(id=problem.id, verdict=VerdictKind.CORRECT if trajectory.sample % 2 else VerdictKind.WRONG)
+
+
+def always_hanging(problem: Problem, trajectory: Trajectory) -> Verdict:
+    time.sleep(600)
+    raise AssertionError

@@ -9,6 +9,16 @@ _SHAPES: tuple[tuple[str, float, str], ...] = (
     ("no_tool_frac", 0.95, "the model has stopped using the tool"),
     ("repeated_call_frac", 0.5, "most rollouts run the same code twice: the tool loop may be running away"),
     (
+        "max_turns_frac",
+        0.5,
+        "more than half of the rollouts end at the turn limit: the tool loop may be running away",
+    ),
+    (
+        "no_reward_frac",
+        0.1,
+        "our side lost or could not grade so many rollouts: see the sandbox and the reward",
+    ),
+    (
         "groups_all_wrong_frac",
         0.95,
         "nearly every problem is failed in every rollout: there is nothing to learn from",

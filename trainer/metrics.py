@@ -28,13 +28,18 @@ class StepClock:
     rollout_s: float
     """Engines, tools and grading together."""
     engine_s: float
+    engine_busy_frac: float
+    """Share of the rollout phase in which the engine computed."""
     tool_wait_s: float
     """Everything waited for a tool."""
     tool_cpu_s: float
+    tool_queue_wait_s: float
+    """Mean time that a call waited for a place in the sandbox."""
     grade_s: float
     update_s: float
     sync_s: float
     save_s: float
+    """Of the state saved after the step before; this step's comes after its lines are written."""
     step_s: float
     sampled_tokens_per_s: float
     trained_tokens_per_s: float

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from config.model import ObjectiveSection, StageSection
+from config.model import ObjectiveSection, RocSelection, StageSection
 from trainer.advantage import advantages
 from trainer.alarms import alarms
 from trainer.cursor import problems_of_step
@@ -26,6 +26,7 @@ from trainer.optimizer import lr_factor
 from trainer.repetition import p_repetition
 from trainer.reward import Reward, shaped
 from trainer.roc import Candidate, Reason, Selection, SelectionRule, p_err, p_format, pressure, select
+from trainer.roc_release import p_err_text, p_format_text
 from trainer.rollout import RolloutClock, Task
 from trainer.rows import row_of, unusable
 from trainer.sampling import Sampler
@@ -85,8 +86,10 @@ class RlStage:
             stage=self.stage,
             rollout_s=rolled - began,
             engine_s=self.sampler.engine_s,
+            engine_busy_frac=self.sampler.engine_s / max(rolled - began, 1e-9),
             tool_wait_s=self.sampler.wait_s,
             tool_cpu_s=sum(clock.cpu_s for clock in clocks),
+            tool_queue_wait_s=sum(clock.queue_s for clock in clocks) / max(metrics["num_tool_calls"], 1),
             grade_s=graded - rolled,
             update_s=updated - graded,
             sync_s=synced - updated,
@@ -137,16 +140,7 @@ class RlStage:
         kept: list[Trajectory] = []
         picked: list[tuple[list[Candidate], Selection]] = []
         for problem, group in sorted(_by_problem(trajectories).items()):
-            candidates = [
-                Candidate(
-                    index=t.sample,
-                    reward=t.reward,
-                    p_err=t.p_err,
-                    p_format=t.p_format,
-                    p_repetition=p_repetition(t.ids, t.mask) if rule.use_repetition else 0.0,
-                )
-                for t in group
-            ]
+            candidates = [self._candidate(trajectory, rule) for trajectory in group]
             stream = random.Random(derive_seed(self.seed, "roc", step, problem))
             selection = select(candidates, self.objective.group_size, rule, stream)
             for trajectory, reason in zip(group, selection.reasons, strict=True):
@@ -160,6 +154,20 @@ class RlStage:
             values = advantages([_reward(t) for t in kept], [t.problem for t in kept])
         rows = [row_of(trajectory, value) for trajectory, value in zip(kept, values, strict=True)]
         return rows, selection_metrics(picked, rule, values)
+
+    def _candidate(self, trajectory: Trajectory, rule: SelectionRule) -> Candidate:
+        """What selection sees of a rollout. The release reads its penalties off the decoded text."""
+        err, form = trajectory.p_err, trajectory.p_format
+        if rule.selection is RocSelection.RELEASE:
+            response = self.sampler.codec.decode(trajectory.ids[trajectory.prompt_len :])
+            err, form = p_err_text(response), p_format_text(response)
+        return Candidate(
+            index=trajectory.sample,
+            reward=trajectory.reward,
+            p_err=err,
+            p_format=form,
+            p_repetition=p_repetition(trajectory.ids, trajectory.mask) if rule.use_repetition else 0.0,
+        )
 
     def _update(self, rows: Sequence[Row], stage_step: int) -> list[UpdateMetrics]:
         """`updates_per_step` updates over whole groups; a step without rows makes none."""
@@ -239,6 +247,7 @@ def selection_metrics(
     kept = sum(len(selection.kept) for _, selection in picked)
     total = sum(len(candidates) for candidates, _ in picked)
     metrics: dict[str, Any] = counts | {"num_kept": kept, "num_dropped": total - kept}
+    metrics["no_reward_frac"] = counts[f"num_{Reason.NO_REWARD.value}"] / max(total, 1)
     if num_before:
         metrics["p_total_pos_before"] = before / num_before
     if num_after:
@@ -272,6 +281,7 @@ def update_metrics(updates: Sequence[UpdateMetrics]) -> dict[str, Any]:
         "mismatch_abs_max": first.max_abs_dlogp,
         "mismatch_k3": first.per_token(first.sum_k3),
         "padding_frac": sum(u.padding_frac for u in updates) / len(updates),
+        "shared_frac": sum(u.shared_frac for u in updates) / len(updates),
     }
 
 

@@ -6,14 +6,15 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
 from config.errors import ConfigError
 from config.model import RuntimeSection
 from config.sections import digest
-from trainer.atomic import sha256_of
+from trainer.atomic import sha256_of, write_text
+from trainer.chat import Codec
 from trainer.checkpoint import RUN, Manifest, verify, write_folder
 from trainer.flaky import FlakyTool
 from trainer.grpo import OPTIMIZER, GrpoTrainer
@@ -23,13 +24,15 @@ from trainer.progress import Progress
 from trainer.reward import grader_of, reward_function
 from trainer.rl import RlStage, StepOutcome, note
 from trainer.rollout import RolloutClock
+from trainer.rollout_text import chosen, rollout_text
 from trainer.run_folder import RunFolder
 from trainer.sampling import open_sampler, rl_settings
+from trainer.sinks import Sinks, open_sinks
 from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write_shard
 from trainer.types import Problem
 from trainer.workdir import WorkDir
 
-FORMAT = 1
+FORMAT = 2
 """Raise when a change makes old working folders unusable."""
 CLOCK_COLUMNS = ["problem", "sample", *(column.name for column in fields(RolloutClock))]
 """Side table of what depended on the clock, one row per rollout."""
@@ -81,7 +84,8 @@ def run_stage(
                 seed=view.rollout.seed,
                 first_step=first_step,
             )
-            _loop(rl, work, stop, step, keep=view.rollout.keep)
+            with open_sinks(runtime.sinks, folder.root, folder.name, stage, step + 1) as sinks:
+                _loop(rl, work, stop, sinks, step, keep=view.rollout.keep)
         return _publish(rl, work, folder, parent, parent_folder, sections, pool_digest, view.rollout.keep)
 
 
@@ -96,25 +100,31 @@ def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
     return step
 
 
-def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, step: int, keep: str) -> None:
-    last = rl.first_step + rl.section.steps
+def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int, keep: str) -> None:
+    last, save_s = rl.first_step + rl.section.steps, 0.0
     with Progress.show(rl.stage, rl.section.steps, step - rl.first_step) as progress:
         while step < last:
             step += 1
             outcome = rl.step(step)
-            _journal(work, outcome, keep)
+            clock = replace(outcome.clock, save_s=save_s)
+            _journal(work, replace(outcome, clock=clock), rl.sampler.codec, keep)
+            sinks.write(step, outcome.metrics, clock.to_json())
             for line in outcome.alarms:
                 print(f"alarm, {rl.stage} step {step}: {line}", flush=True)
             if (step - rl.first_step) % rl.section.save_every == 0 or step == last or stop.requested:
+                began = time.monotonic()
                 work.save(step, rl.trainer.save)
+                save_s = time.monotonic() - began
             progress.advance(note=note(outcome.metrics))
             if stop.requested and step < last:
                 stop.leave()
 
 
-def _journal(work: WorkDir, outcome: StepOutcome, keep: str) -> None:
+def _journal(work: WorkDir, outcome: StepOutcome, codec: Codec, keep: str) -> None:
     step = outcome.metrics["step"]
     write_shard(kept_for_disk(outcome.trajectories, keep), _shard(work, step))
+    shown = "".join(rollout_text(trajectory, codec) for trajectory in chosen(outcome.trajectories))
+    write_text(_shard(work, step).with_suffix(".txt"), shown)
     work.append("metrics", outcome.metrics)
     work.append("timing", outcome.clock.to_json())
     rollouts = [
@@ -142,6 +152,8 @@ def _publish(
     steps = range(rl.first_step + 1, rl.first_step + rl.section.steps + 1)
     trajectories = (t for step in steps for t in read_shard(_shard(work, step)))
     num_trajectories = write_parquet(trajectories, folder.trajectories(rl.stage))
+    texts = (_shard(work, step).with_suffix(".txt").read_text(encoding="utf-8") for step in steps)
+    write_text(folder.trajectories(rl.stage).with_suffix(".txt"), "".join(texts))
     copy_journal(work, "metrics", folder.metrics(rl.stage))
     copy_journal(work, "timing", folder.timing(rl.stage))
     copy_journal(work, "clocks", folder.trajectories(rl.stage).with_suffix(".clocks.jsonl"))

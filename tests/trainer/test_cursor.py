@@ -41,6 +41,20 @@ def test_each_epoch_visits_every_problem_before_any_comes_again() -> None:
     assert steps[:4] != steps[4:]
 
 
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3))
+def test_every_epoch_is_a_permutation_even_where_steps_do_not_divide_the_pool(
+    num: int, count: int, seed: int
+) -> None:
+    if count > num:
+        return
+    num_epochs = 3
+    steps = [ids(step, count, num, seed) for step in range(1, -(-num_epochs * num // count) + 1)]
+    visited = [name for step in steps for name in step]
+    for epoch in range(num_epochs):
+        assert sorted(visited[epoch * num : (epoch + 1) * num]) == [p.id for p in pool(num)]
+    assert all(len(set(step)) == count for step in steps)
+
+
 def test_seeds_differ_by_part_order_and_type() -> None:
     parts = [(7, "a", 1), (7, "a", 2), (7, 1, "a"), (7, "a", "1"), (7, "a1"), ("7", "a", 1), (8, "a", 1)]
     seeds = {derive_seed(*each) for each in parts}

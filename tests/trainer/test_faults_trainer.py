@@ -256,6 +256,7 @@ class FakeSampler:
     """Hands out prepared trajectories."""
 
     engine_s = wait_s = 0.0
+    codec: Any = None
 
     def __init__(self, trajectories: list[Trajectory]) -> None:
         self.trajectories = trajectories

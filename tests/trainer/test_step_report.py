@@ -1,0 +1,191 @@
+"""What one step tells, in the files that a run leaves: numbers by name, and rollouts that a person can read."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.model import RocSelection
+from sandbox.records import Status, ToolResult
+from tests.trainer.fakes import ANSWER, CharCodec, call_text
+from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout
+from tests.trainer.test_faults_trainer import a_stage as a_scripted_stage
+from tests.trainer.test_rl import a_stage
+from trainer.alarms import alarms
+from trainer.chat import OPENING, TURN_END
+from trainer.rollout_text import MOST_TOKENS, chosen, rollout_text
+from trainer.types import CallKind, StopReason, Trajectory, Turn
+
+IN_EVERY_STEP = {
+    "reward_mean", "accuracy", "num_kept", "num_dropped", "num_kept_all", "num_not_drawn", "num_no_reward",
+    "num_equal_reward", "num_equal_after_selection", "num_group_too_small", "no_reward_frac", "tool_calls_mean",
+    "num_tool_calls", "turns_mean", "response_len_mean", "truncated_frac", "no_tool_frac", "num_sampled_tokens",
+    "num_trained_tokens", "num_updates", "policy_version", "step", "stage",
+}  # fmt: skip
+WHERE_THERE_IS_A_CASE = {
+    "response_len_correct_mean", "tool_error_frac", "tool_error_frac_correct", "first_call_success_frac",
+    "repeated_call_frac", "p_total_pos_before", "p_total_pos_after", "mismatch_abs_mean", "mismatch_abs_max",
+    "mismatch_k3", "clip_low_frac", "clip_high_frac", "grad_norm", "advantage_mean", "advantage_std", "advantage_max",
+    "entropy_mean", "loss", "lr", "ratio_mean", "padding_frac", "shared_frac",
+}  # fmt: skip
+ON_THE_CLOCK = {
+    "sampled_tokens_per_s", "trained_tokens_per_s", "engine_busy_frac", "tool_queue_wait_s", "tool_wait_s", "rollout_s",
+    "grade_s", "update_s", "sync_s", "save_s", "step_s",
+}  # fmt: skip
+
+
+def a_group() -> list[Trajectory]:
+    """Right and wrong rollouts of one problem that call the tool twice with the same code, once in vain."""
+
+    def call(status: Status) -> Turn:
+        result = ToolResult(id="c", status=status)
+        return Turn(text="", start=1, end=2, call=CallKind.EXECUTED, code="1", result=result)
+
+    group = [a_rollout("p", i, "4" if i % 2 else "5") for i in range(8)]
+    for i, trajectory in enumerate(group):
+        trajectory.turns = [call(Status.OK if i % 4 else Status.ERROR), call(Status.OK), *trajectory.turns]
+    return group
+
+
+def test_the_metrics_of_a_real_step_hold_every_quantity_that_has_a_case(tiny_checkpoint: Path) -> None:
+    outcome = a_stage(tiny_checkpoint).step(1)
+    assert set(outcome.metrics) >= IN_EVERY_STEP
+    without_calls = {
+        "tool_error_frac", "tool_error_frac_correct", "first_call_success_frac", "repeated_call_frac"
+    }  # fmt: skip
+    assert set(outcome.metrics) >= WHERE_THERE_IS_A_CASE - without_calls
+    assert set(outcome.clock.to_json()) >= ON_THE_CLOCK
+    assert 0 < outcome.clock.engine_busy_frac <= 1
+    line = json.dumps(outcome.metrics, allow_nan=False)
+    assert json.loads(line)["step"] == 1
+
+
+def test_the_metrics_of_rollouts_with_calls_hold_the_rest() -> None:
+    group = a_group()
+    metrics = a_scripted_stage(group, FakeTrainer(), FakeSampler(group)).step(1).metrics
+    assert metrics["tool_error_frac"] == pytest.approx(2 / 16)
+    assert metrics["tool_error_frac_correct"] == 0.0
+    assert metrics["first_call_success_frac"] == pytest.approx(6 / 8)
+    assert metrics["repeated_call_frac"] == 1.0
+    assert metrics["p_total_pos_before"] == 0.0
+
+
+@pytest.mark.parametrize("rule", list(RocSelection))
+def test_every_rollout_of_a_step_is_counted_under_one_reason(rule: RocSelection) -> None:
+    group = a_group()
+    sampler = FakeSampler(group)
+    sampler.codec = CharCodec()
+    stage = a_scripted_stage(group, FakeTrainer(), sampler)
+    roc = stage.objective.roc.model_copy(update={"selection": rule, "oversample": 1 if rule == "none" else 2})
+    size = 8 if rule == "none" else 4
+    stage.objective = stage.objective.model_copy(update={"roc": roc, "group_size": size})
+    metrics = stage.step(1).metrics
+    reasons = [name for name in metrics if name in {f"num_{t.reason}" for t in group}]
+    assert sum(metrics[name] for name in reasons) == 8
+    assert metrics["num_kept"] == (8 if rule == "none" else 4)
+
+
+def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
+    """A clean call that prints the word, and a timeout that does not: the release takes the second for the better."""
+    codec = CharCodec()
+
+    def spoken(sample: int, answer: str, response: str, status: Status) -> Trajectory:
+        call = f"x{TURN_END}"
+        shown = f"\n<|im_start|>user\n<tool_response>{response}</tool_response>{TURN_END}\n{OPENING}"
+        last = f"</reason><answer>\\boxed{{{answer}}}</answer>{TURN_END}"
+        ids = [ord("q"), *codec.encode(call + shown + last)]
+        turns = [
+            Turn(
+                text=call,
+                start=1,
+                end=3,
+                call=CallKind.EXECUTED,
+                code="1",
+                result=ToolResult(id="c", status=status),
+            ),
+            Turn(text=last, start=3, end=len(ids), call=CallKind.NONE),
+        ]
+        changes: dict[str, Any] = {"ids": ids, "mask": [False, *[True] * (len(ids) - 1)], "turns": turns}
+        return a_rollout("p", sample, answer, logprob=[-1.0] * len(ids), **changes)
+
+    group = [spoken(i, "4", "error = 1e-9", Status.OK) for i in range(3)]
+    group += [spoken(i, "4", "worker_timeout", Status.TIMEOUT) for i in range(3, 6)]
+    group += [spoken(i, "5", "6", Status.OK) for i in range(6, 8)]
+    kept = {}
+    for rule in (RocSelection.RELEASE, RocSelection.PAPER):
+        for trajectory in group:
+            trajectory.kept, trajectory.reason = None, ""
+        sampler = FakeSampler(group)
+        sampler.codec = codec
+        stage = a_scripted_stage(group, FakeTrainer(), sampler)
+        roc = stage.objective.roc.model_copy(update={"selection": rule, "epsilon": 1e-9})
+        stage.objective = stage.objective.model_copy(update={"roc": roc})
+        stage.step(1)
+        kept[rule] = {t.sample for t in group if t.kept and t.reward}
+    assert kept[RocSelection.RELEASE] <= {3, 4, 5}
+    assert kept[RocSelection.PAPER] <= {0, 1, 2}
+
+
+def test_a_share_of_rollouts_lost_by_our_side_and_a_runaway_loop_are_told() -> None:
+    assert any("our side lost" in line for line in alarms({"no_reward_frac": 0.2}))
+    assert any("turn limit" in line for line in alarms({"max_turns_frac": 0.6}))
+    assert alarms({"no_reward_frac": 0.1, "max_turns_frac": 0.5}) == []
+
+
+# --- rollouts as text ------------------------------------------------------------------------------------
+
+
+def a_conversation() -> Trajectory:
+    codec = CharCodec()
+    prompt, turn = f"What?{TURN_END}", call_text()
+    shown, last = f"<tool_response>1</tool_response>{TURN_END}", ANSWER
+    pieces = [(prompt, False), (turn, True), (shown, False), (last, True)]
+    ids = [i for text, _ in pieces for i in codec.encode(text)]
+    mask = [on for text, on in pieces for _ in codec.encode(text)]
+    return Trajectory(
+        run="r", checkpoint="c", benchmark="rl1", problem="p", sample=1, step=3, ids=ids, mask=mask,
+        logprob=[-0.25 if on else 0.0 for on in mask], prompt_len=len(codec.encode(prompt)), kept=True, reason="kept",
+        reward=1.0, stop=StopReason.ANSWER,
+    )  # fmt: skip
+
+
+def test_a_rollout_as_text_shows_what_was_sampled_and_each_token_of_the_loss() -> None:
+    trajectory = a_conversation()
+    text = rollout_text(trajectory, CharCodec())
+    assert f"What?{TURN_END}\u00abx</reason><tool_call>" in text
+    assert f"\u00bb<tool_response>1</tool_response>{TURN_END}\u00abso</reason>" in text
+    lines = text.splitlines()
+    tokens = lines[lines.index("--- token  loss  log-prob  id  text") + 1 :]
+    listed = [line.split() for line in tokens if line.strip()]
+    assert [line[1] == "loss" for line in listed] == trajectory.mask
+    assert [int(line[0]) for line in listed] == list(range(len(trajectory.ids)))
+    assert all(line[2] == "-0.2500" for line in listed if line[1] == "loss")
+    dropped = rollout_text(replace(trajectory, kept=False), CharCodec())
+    assert "loss  " not in dropped
+    assert "  sampled  " in dropped
+
+
+def test_a_long_rollout_lists_its_first_tokens_and_says_how_many_follow() -> None:
+    length = MOST_TOKENS + 7
+    long = replace(
+        a_conversation(), ids=[65] * length, mask=[False] + [True] * (length - 1), logprob=[-1.0] * length
+    )
+    text = rollout_text(long, CharCodec())
+    assert "... 7 more tokens" in text
+    assert "A" * (length - 1) in text
+
+
+def test_one_trained_and_one_dropped_rollout_are_shown() -> None:
+    group = [replace(a_conversation(), sample=i, kept=i in (2, 4)) for i in range(6)]
+    assert [t.sample for t in chosen(group[::-1])] == [2, 0]
+    assert chosen([]) == []
+
+
+def test_metrics_hold_no_number_that_is_not_finite(tiny_checkpoint: Path) -> None:
+    metrics = a_stage(tiny_checkpoint).step(1).metrics
+    assert all(math.isfinite(value) for value in metrics.values() if isinstance(value, float))

@@ -1,15 +1,19 @@
 """Sampling that survives a kill: tasks in fixed chunks, each chunk's trajectories in one shard.
 
-The chunks depend on the task list alone, so a resumed job makes the same batches, hence the same trajectories.
+The chunks depend on the task list alone, so a resumed job makes the same batches, hence the same trajectories. Where
+batches decide nothing (no bit-equal runs are asked for, or a server answers) a chunk is journalled sample by sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
 
+from trainer.atomic import write_text
 from trainer.progress import Progress
-from trainer.rollout import Task
-from trainer.sampling import Sampler
+from trainer.rollout import RolloutClock, RolloutSettings, Task
 from trainer.trajectories import read_shard, write_shard
 from trainer.types import Trajectory
 from trainer.workdir import WorkDir
@@ -18,8 +22,18 @@ CHUNK = 1024
 """Rollouts of one chunk: enough to fill a batch, few enough to lose little."""
 
 
+class Samples(Protocol):
+    """Makes trajectories of tasks: a rollout loop, or conversations."""
+
+    settings: RolloutSettings
+
+    def run(
+        self, tasks: Sequence[Task], policy_version: int
+    ) -> Iterator[tuple[Trajectory, RolloutClock]]: ...
+
+
 def sample_in_chunks(
-    sampler: Sampler,
+    sampler: Samples,
     tasks: Sequence[Task],
     work: WorkDir,
     *,
@@ -34,13 +48,46 @@ def sample_in_chunks(
         for start in range(0, len(tasks), CHUNK):
             chunk = tasks[start : start + CHUNK]
             shard = work.path / name / f"{start:08d}.jsonl"
+            journal = (
+                None if sampler.settings.rejoin_iterations is not None else shard.with_suffix(".journal")
+            )
             if shard.is_file():
                 trajectories = list(read_shard(shard))
+                progress.advance(len(trajectories))
             else:
-                trajectories = [trajectory for trajectory, _ in sampler.run(chunk, policy_version)]
-                for trajectory in trajectories:
+                trajectories = _read_journal(journal)
+                progress.advance(len(trajectories))
+                kept = {(t.problem, t.step, t.sample) for t in trajectories}
+                missing = [task for task in chunk if (task.problem.id, task.step, task.sample) not in kept]
+                for trajectory, _ in sampler.run(missing, policy_version):
                     finish(trajectory)
+                    trajectories.append(trajectory)
+                    _append(journal, trajectory)
+                    progress.advance(1)
                 write_shard(trajectories, shard)
+                if journal is not None:
+                    journal.unlink(missing_ok=True)
             done += trajectories
-            progress.advance(len(chunk))
     return sorted(done, key=lambda trajectory: trajectory.key)
+
+
+def _read_journal(journal: Path | None) -> list[Trajectory]:
+    """Samples of a chunk that a kill cut short; a line half written goes."""
+    if journal is None or not journal.is_file():
+        return []
+    whole = []
+    for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            whole.append(Trajectory.from_json(json.loads(line)))
+        except (ValueError, KeyError, TypeError):
+            continue
+    write_text(journal, "".join(json.dumps(trajectory.to_json()) + "\n" for trajectory in whole))
+    return whole
+
+
+def _append(journal: Path | None, trajectory: Trajectory) -> None:
+    if journal is None:
+        return
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with journal.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(trajectory.to_json()) + "\n")

@@ -69,14 +69,19 @@ def test_a_sampler_gives_the_same_samples_again_whatever_else_was_asked(tiny_che
 
 
 class Counting:
-    """Hands out one token per task and counts how often it was asked."""
+    """Hands out one token per task and counts how often it was asked; may die after some."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, deterministic: bool = True, dies_after: int | None = None) -> None:
         self.asked: list[int] = []
+        self.dies_after = dies_after
+        config = tiny_config(f"runtime.deterministic={str(deterministic).lower()}")
+        self.settings = rl_settings(config, config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
 
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
         self.asked.append(len(tasks))
-        for task in reversed(tasks):
+        for number, task in enumerate(reversed(tasks)):
+            if number == self.dies_after:
+                raise KeyboardInterrupt
             trajectory = Trajectory(
                 run="r", checkpoint="c", benchmark="b", problem=task.problem.id, sample=task.sample, ids=[1, 2],
                 mask=[False, True], logprob=[0.0, -0.1], prompt_len=1, stop=StopReason.ANSWER,
@@ -106,3 +111,29 @@ def test_finished_chunks_are_read_back_and_only_the_others_sampled(tmp_path: Pat
         assert second.asked == [CHUNK]
     assert [t.sample for t in done] == list(range(2 * CHUNK + 5))
     assert done[3].reward == 1.0
+
+
+@pytest.mark.parametrize(("deterministic", "asked_again"), [(True, 20), (False, 13)])
+def test_what_a_kill_leaves_of_a_chunk_counts_where_batches_decide_nothing(
+    deterministic: bool, asked_again: int, tmp_path: Path
+) -> None:
+    problem = Problem(id="p", prompt="", answer="")
+    tasks = [Task(problem=problem, sample=i) for i in range(20)]
+
+    def sample(sampler: Any, work: WorkDir) -> list[Trajectory]:
+        return sample_in_chunks(
+            sampler, tasks, work, name="b", label="b", policy_version=0, finish=lambda trajectory: None
+        )
+
+    with WorkDir.open(tmp_path / "straight", "a") as work:
+        straight = sample(Counting(deterministic=deterministic), work)
+    with WorkDir.open(tmp_path / "w", "a") as work:
+        with pytest.raises(KeyboardInterrupt):
+            sample(Counting(deterministic=deterministic, dies_after=7), work)
+        for journal in work.path.glob("*/*.journal"):
+            with journal.open("a") as lines:
+                lines.write('{"run": "half a li')
+        again = Counting(deterministic=deterministic)
+        assert sample(again, work) == straight
+        assert again.asked == [asked_again]
+        assert not list(work.path.glob("*/*.journal"))

@@ -217,6 +217,8 @@ class ObjectiveSection(Section):
     padded. Same gradients up to rounding; padded is faster for very small models, packed for all others."""
     compute: Literal["float32", "bfloat16"]
     """Type of the matrix products of training. Weights, sums and optimizer are float32 in either case."""
+    head_kernel: Literal["chunked", "liger"]
+    """How log-probs are computed: our chunks, or Liger's fused kernel (GPU only; never run by the authors)."""
     checkpoint_activations: bool
     """Keep one activation per layer and compute the rest twice: less memory, about a third more work."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
+from trainer.liger import liger_scores
 from trainer.logprobs import TokenScores, TokenTable, token_scores, token_table
 from trainer.model import head_weight
 from trainer.pack import MicroBatch
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Compute = Literal["float32", "bfloat16"]
+Kernel = Literal["chunked", "liger"]
 
 
 def computing(compute: Compute, device: torch.device) -> torch.autocast:
@@ -46,10 +48,13 @@ def hidden_states(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
     return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.source_S).to(device)]
 
 
-def score_batch(model: PreTrainedModel, batch: MicroBatch, temperature: float) -> TokenScores:
+def score_batch(
+    model: PreTrainedModel, batch: MicroBatch, temperature: float, kernel: Kernel = "chunked"
+) -> TokenScores:
     """Log-prob and entropy of every sampled token, with gradient."""
     targets = torch.from_numpy(batch.target_S).to(model.device)
-    return token_scores(_for_head(hidden_states(model, batch)), head_weight(model), targets, temperature)
+    scores = liger_scores if kernel == "liger" else token_scores
+    return scores(_for_head(hidden_states(model, batch)), head_weight(model), targets, temperature)
 
 
 @torch.inference_mode()

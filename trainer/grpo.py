@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from config.model import ObjectiveSection
 from trainer.attention import SPANS
 from trainer.forward import computing, score_batch, table_batch
+from trainer.liger import check_liger
 from trainer.model import checkpoint_activations, load_model
 from trainer.objective import Clip, TokenSums, clipped_loss, mismatch_sums, row_weights
 from trainer.optimizer import adamw, load_optimizers, save_optimizers, set_lr
@@ -66,6 +67,8 @@ class GrpoTrainer:
         self, checkpoint: Path, objective: ObjectiveSection, device: torch.device, ranks: Ranks | None = None
     ) -> None:
         self.model = load_model(checkpoint, device)
+        if objective.head_kernel == "liger":
+            check_liger(device)
         if objective.layout == "packed":
             self.model.set_attn_implementation(SPANS)
         if objective.checkpoint_activations:
@@ -192,7 +195,7 @@ class GrpoTrainer:
         old_logprobs: Sequence[Sequence[float]] | None,
     ) -> _Part:
         device = self.model.device
-        scores = score_batch(self.model, layout, _temperature(rows))
+        scores = score_batch(self.model, layout, _temperature(rows), self.objective.head_kernel)
         current = scores.logprob_S
         behaviour = torch.from_numpy(layout.behaviour_S).to(device, current.dtype)
         everything = torch.ones_like(current, dtype=torch.bool)

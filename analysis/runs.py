@@ -213,7 +213,7 @@ def find_score(
         benchmark: Its name.
         metric: Exact name, or a prefix that ends in '@'.
         control: none, tool_off, shuffled_golds or mute.
-        grader: strict or rstar_compat.
+        grader: strict, rstar_compat or loose.
         temperature: Only this sampling temperature.
     """
     found = [

@@ -26,6 +26,7 @@ from trainer.model import check_device, load_model, use_threads
 from trainer.pack import pad, padded_schedule
 from trainer.tokenizer import FolderCodec
 from trainer.types import IdsSource, Row, Trajectory, Turn
+from verifier.benchmarks import ALL
 
 ENTROPY_TEMPERATURE = 1.0
 MAX_TOKENS = 16384
@@ -118,13 +119,19 @@ def score_samples(
 def choose(trajectories: Sequence[Trajectory], count: int, seed: int) -> list[Trajectory]:
     """A seeded draw among sampled, uncontrolled trajectories with at least one sampled token.
 
+    Those of native prompts are left out: the study is about reasoning beside our tool.
+
     Raises ConfigError when ids were re-tokenised or nothing is left.
     """
     if any(t.ids_source is not IdsSource.SAMPLED for t in trajectories):
         raise ConfigError(
             "samples hold re-tokenised ids; entropy needs ids exactly as an engine sampled them"
         )
-    usable = sorted((t for t in trajectories if any(t.mask) and t.control == "none"), key=lambda t: t.key)
+    native = {declared.name for declared in ALL if not declared.prompt.is_agentic}
+    usable = sorted(
+        (t for t in trajectories if any(t.mask) and t.control == "none" and t.benchmark not in native),
+        key=lambda t: t.key,
+    )
     if not usable:
         raise ConfigError("samples hold no trajectory with sampled tokens; evaluate the checkpoint first")
     if len(usable) <= count:

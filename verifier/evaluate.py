@@ -208,7 +208,7 @@ def open_services(workers: int) -> AbstractContextManager[RunCode]:
 def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode | None) -> Any:
     """The sampler itself for the agentic prompt; for the native ones, conversations on the same engine."""
     prompt = questions.benchmark.prompt
-    if prompt in (PromptKind.AGENTIC, PromptKind.CHOICE):
+    if prompt.is_agentic:
         return sampler
     from trainer.dialogues import DialogueSampler, OneTurn
     from trainer.function_calling import FunctionScript

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from config.model import Control, EvalPlan
-from verifier.benchmarks import Benchmark, PromptKind, benchmark
+from verifier.benchmarks import Benchmark, benchmark
 
 PUBLISHED = ("aime24", "aime25", "hmmt25", "math500", "gpqa_diamond", "bfcl_v3", "bfcl_v3_prompt", "ifeval")
 """Benchmarks for which the paper states a score. Which mode of BFCL it used it does not say."""
@@ -39,7 +39,6 @@ def differences(declared: Benchmark, plan: EvalPlan, view: Any) -> list[Differen
     if declared.name not in PUBLISHED:
         return []
     wanted = declared.sampling
-    agentic = declared.prompt in (PromptKind.AGENTIC, PromptKind.CHOICE)
     rows = [
         ("samples per question", wanted.num_samples, plan.k),
         ("temperature", wanted.temperature, plan.temperature),
@@ -52,7 +51,7 @@ def differences(declared: Benchmark, plan: EvalPlan, view: Any) -> list[Differen
         ),
         ("control", Control.NONE.value, plan.control.value),
     ]
-    if agentic:
+    if declared.prompt.is_agentic:
         rows += [
             ("turns", wanted.max_turns, view.eval.max_turns),
             ("system prompt", "full", view.rollout.system),

@@ -16,6 +16,8 @@ BENCHMARKS = {
     "bfcl_v3": "BFCL v3",
     "ifeval": "IFEval",
 }
+METRICS = {"bfcl_v3": "overall_v3"}
+"""Where the published number is not an average over questions."""
 BEHAVIOUR_COLUMNS = [
     "benchmark",
     "stop",
@@ -35,7 +37,10 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     scores = run.scores()
     own = []
     for checkpoint, name in (("base", "base"), ("sft", "SFT")):
-        found = [find_score(scores, checkpoint, benchmark) for benchmark in BENCHMARKS]
+        found = [
+            find_score(scores, checkpoint, benchmark, metric=METRICS.get(benchmark, "avg@"))
+            for benchmark in BENCHMARKS
+        ]
         if any(found):
             own.append([name, *[percent_cell(s.value, s.low, s.high) if s else DASH for s in found]])
     columns = reference["table1"]["columns"]

@@ -41,6 +41,11 @@ class PromptKind(StrEnum):
     LISTED = "listed"
     """The functions of the row stand in a system prompt; calls are a Python list."""
 
+    @property
+    def is_agentic(self) -> bool:
+        """Asked in the suite's own conversation, with its tool."""
+        return self in (PromptKind.AGENTIC, PromptKind.CHOICE)
+
 
 class Scoring(StrEnum):
     ANSWER = "answer"

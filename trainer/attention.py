@@ -70,19 +70,23 @@ def span_attention(
         return out.transpose(1, 2).contiguous(), None
     parts = []
     for span in spans:
-        own = slice(span.start, span.end)
-        keys, values, mask = key[:, :, own], value[:, :, own], None
-        if span.before_end > span.before_start:
+        own, num_before = slice(span.start, span.end), span.before_end - span.before_start
+        queries, keys, values, mask = query[:, :, own], key[:, :, own], value[:, :, own], None
+        if num_before:
             before = slice(span.before_start, span.before_end)
             keys, values = (
                 torch.cat([key[:, :, before], keys], 2),
                 torch.cat([value[:, :, before], values], 2),
             )
-            mask = lower_right(span.end - span.start, span.before_end - span.before_start, query.device)
+            if num_before <= span.end - span.start:
+                # Asking for the shared cells once more is cheaper than a mask, which computes every pair.
+                queries = torch.cat([query[:, :, before], queries], 2)
+            else:
+                mask = lower_right(span.end - span.start, num_before, query.device)
         part = scaled_dot_product_attention(
-            query[:, :, own], keys, values, attn_mask=mask, is_causal=mask is None, scale=scaling, enable_gqa=grouped
-        )  # fmt: skip
-        parts.append(part)
+            queries, keys, values, attn_mask=mask, is_causal=mask is None, scale=scaling, enable_gqa=grouped
+        )
+        parts.append(part[:, :, -(span.end - span.start) :])
     return torch.cat(parts, 2).transpose(1, 2).contiguous(), None
 
 

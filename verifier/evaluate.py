@@ -138,6 +138,8 @@ def _run_plan(
     runtime: RuntimeSection,
     result: Evaluation,
 ) -> None:
+    if not asked:
+        return
     settings = _settings(plan, place, view, runtime)
     pooled: list[tuple[Questions, list[Trajectory]]] = []
     with ExitStack() as stack:

@@ -103,6 +103,8 @@ class ToolSection(Section):
     """Paper and public weights; released code."""
     state: Literal["stateless", "session", "off"]
     """The paper's tool is stateless with stdin. off: every call is answered by 'not available'."""
+    own: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*$")] | None
+    """A tool of your own in rollouts, as the name of its module; null: the Python tool."""
     response_chars: Annotated[int, Field(ge=32)]
     """Longest tool text shown, characters; the middle is cut (the release shows 256)."""
 
@@ -428,7 +430,7 @@ class RuntimeSection(Section):
     sandbox_workers: Positive
     """CPU cores that tool calls may fill; four calls run at once on each."""
     sinks: list[Literal["tensorboard", "wandb"]]
-    """Besides JSONL. Not built yet: naming one changes nothing."""
+    """Besides JSONL; each in a process that cannot fail the run. One whose package is missing is said and left out."""
 
 
 class Config(Section):

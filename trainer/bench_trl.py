@@ -4,7 +4,8 @@ TRL runs its own `train()`; this side takes its turn after each of TRL's optimiz
 interleaved on one machine. Threads, type of the products, AdamW and clip are the same; TRL's rows per micro-batch are
 the best of those tried. Two workloads: lengths recorded in a run (ragged, several turns, tool text masked), and as
 many rows of one length. Two races: the update alone, on given rollouts; and the whole step, where each side samples
-with its own generator as many tokens per row as recorded, then updates.
+with its own generator as many tokens per row as recorded, then updates. Seconds are CPU seconds of this process, so that
+what other processes take away does not count.
 
 `python -m trainer.bench_trl --json`; wants the extra `race`, and says so in one line where it is missing.
 """
@@ -54,7 +55,7 @@ class Shape:
 
 @dataclass(slots=True)
 class Laps:
-    """Seconds of the rounds that count."""
+    """CPU seconds of the rounds that count."""
 
     ours: list[float] = field(default_factory=list)
     trl: list[float] = field(default_factory=list)
@@ -200,14 +201,14 @@ class Trl:
             began = 0.0
 
             def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-                self.began = time.perf_counter()
+                self.began = time.process_time()
 
             def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
                 if gradient is not None and state.global_step == 0:
                     gradient(kwargs["model"])
 
             def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-                after(state.global_step, time.perf_counter() - self.began)
+                after(state.global_step, time.process_time() - self.began)
 
         self.trainer.args.max_steps = steps
         self.trainer.add_callback(Watch())
@@ -311,12 +312,12 @@ def race(
 
         def turn(step: int, seconds: float, laps: Laps = laps) -> None:
             nonlocal shown
-            began = time.perf_counter()
+            began = time.process_time()
             shown = ours.step() if sample else ours.update()
             # The first round of either side pays for first allocations.
             if step > 1:
                 laps.trl.append(seconds)
-                laps.ours.append(time.perf_counter() - began)
+                laps.ours.append(time.process_time() - began)
 
         with tempfile.TemporaryDirectory() as folder:
             Trl(checkpoint, rows, compute, per_device, sample, Path(folder)).train(rounds + 1, turn)

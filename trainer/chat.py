@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from sandbox.records import Status, ToolResult
+from trainer.own_tool import OwnTool
 from trainer.types import CallKind
 
 TURN_END = "<|im_end|>"
@@ -60,6 +62,8 @@ class ChatFormat:
     session: bool = False
     """True for the stateful tool, whose schema has no stdin."""
     response_chars: int = 256
+    own: OwnTool | None = None
+    """A tool of the user's, in the place of the Python one."""
 
     def prompt(self, question: str) -> str:
         """Text before the first sampled token, the opening included."""
@@ -80,6 +84,8 @@ class ChatFormat:
 
     def schema(self) -> str:
         """The tool's function signature as one line of JSON."""
+        if self.own is not None:
+            return self.own.schema
         properties = {"code": {"type": "string", "description": "The Python code to run."}}
         if not self.session:
             properties["input"] = {
@@ -92,6 +98,14 @@ class ChatFormat:
             "parameters": {"type": "object", "properties": properties, "required": list(properties)},
         }
         return json.dumps({"type": "function", "function": function})
+
+    def parse(self, text: str) -> ParsedTurn:
+        """Find the call of a turn to the tool of this conversation."""
+        return parse_turn(text, self.tool_name) if self.own is None else parse_own(text, self.own.name)
+
+    def program(self, parsed: ParsedTurn) -> tuple[str, str]:
+        """Code and standard input that run a call: the model's own, or the tool's program with arguments as data."""
+        return (parsed.code, parsed.stdin) if self.own is None else (self.own.program, parsed.code)
 
 
 _SYSTEM = (
@@ -134,6 +148,32 @@ def parse_turn(text: str, tool_name: str) -> ParsedTurn:
     >>> parse_turn("so it is 4</reason>", "run").call
     <CallKind.NONE: 'none'>
     """
+    return _parse(text, tool_name, _python_arguments, "arguments (object with code, a string)")
+
+
+def parse_own(text: str, tool_name: str) -> ParsedTurn:
+    """As `parse_turn` for a tool of the user's: arguments are any object, kept as canonical JSON in `code`.
+
+    >>> parse_own('<tool_call>{"name": "add", "arguments": {"b": 2, "a": 1}}</tool_call>', "add").code
+    '{"a": 1, "b": 2}'
+    """
+    return _parse(text, tool_name, _any_arguments, "arguments (object)")
+
+
+def _python_arguments(arguments: Any) -> tuple[str, str]:
+    code, stdin = arguments["code"], arguments.get("input", "")
+    if not (isinstance(code, str) and isinstance(stdin, str)):
+        raise TypeError("code and input must be strings")
+    return code, stdin
+
+
+def _any_arguments(arguments: Any) -> tuple[str, str]:
+    if not isinstance(arguments, dict):
+        raise TypeError("arguments must be an object")
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=False), ""
+
+
+def _parse(text: str, tool_name: str, read: Callable[[Any], tuple[str, str]], wanted: str) -> ParsedTurn:
     bodies = _CALL.findall(text)
     if not bodies:
         if "<tool_call>" in text:
@@ -142,10 +182,10 @@ def parse_turn(text: str, tool_name: str) -> ParsedTurn:
     extra = len(bodies) - 1
     try:
         call = json.loads(bodies[0], strict=False)
-        name, arguments = call["name"], call["arguments"]
-        code, stdin = arguments["code"], arguments.get("input", "")
-        if not (isinstance(name, str) and isinstance(code, str) and isinstance(stdin, str)):
-            raise TypeError("name, code and input must be strings")
+        name = call["name"]
+        if not isinstance(name, str):
+            raise TypeError("name must be a string")
+        code, stdin = read(call["arguments"])
         # A lone surrogate (valid in JSON) would reach neither the sandbox nor the disk.
         (code + stdin).encode()
     except (ValueError, RecursionError) as error:
@@ -153,7 +193,7 @@ def parse_turn(text: str, tool_name: str) -> ParsedTurn:
     except KeyError as error:
         return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"{error} is missing", num_extra_calls=extra)
     except (TypeError, AttributeError):
-        message = "needs an object with name (string) and arguments (object with code, a string)"
+        message = f"needs an object with name (string) and {wanted}"
         return ParsedTurn(call=CallKind.PARSE_ERROR, error=message, num_extra_calls=extra)
     if name != tool_name:
         return ParsedTurn(

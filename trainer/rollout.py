@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandbox.records import Limits, Status, ToolCall, ToolResult
-from trainer.chat import TURN_END, ChatFormat, Codec, ParsedTurn, parse_turn, response_text
+from trainer.chat import TURN_END, ChatFormat, Codec, ParsedTurn, response_text
 from trainer.engine import Engine
 from trainer.scheduler.policy import Arrival, Assignment, Policy
 from trainer.seeds import derive_seed
@@ -222,7 +222,7 @@ class RolloutLoop:
         trajectory.mask += [True] * len(completion.ids)
         text = self.codec.decode(completion.ids)
         stopped = completion.finish is Finish.STOP
-        parsed = parse_turn(text, self.chat.tool_name) if stopped else ParsedTurn(call=CallKind.NONE)
+        parsed = self.chat.parse(text) if stopped else ParsedTurn(call=CallKind.NONE)
         trajectory.turns.append(
             Turn(
                 text=text,
@@ -250,10 +250,11 @@ class RolloutLoop:
         live.future = None
         if parsed.call is CallKind.EXECUTED:
             live.num_calls += 1
+            code, stdin = self.chat.program(parsed)
             live.call = ToolCall(
                 id=f"{live.session}#{live.num_calls}",
-                code=parsed.code,
-                stdin=parsed.stdin,
+                code=code,
+                stdin=stdin,
                 session=live.session if self.chat.session else None,
                 limits=self.settings.limits,
                 seed=derive_seed(live.trajectory.seed, "call", live.num_calls),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
 from trainer.chat import ChatFormat
 from trainer.engine_local import LocalEngine
 from trainer.grpo import GrpoTrainer
+from trainer.own_tool import load_own_tool
 from trainer.rollout import RolloutClock, RolloutLoop, RolloutSettings, Task, Tool
 from trainer.scheduler.forecast import ForecastPolicy
 from trainer.scheduler.kv_budget import KvBudgetPolicy
@@ -97,11 +99,11 @@ def open_sampler(
     )
     if rollout.tool.state == "off":
         control = Control.TOOL_OFF
-    with open_tool(sandbox, runtime, control) as tool:
+    with open_tool(sandbox, runtime, control, rollout.tool.own) as tool:
         yield Sampler(
             engine=engine,
             tool=tool,
-            chat=chat_format(rollout),
+            chat=rollout_chat(rollout),
             codec=FolderCodec.load(checkpoint),
             settings=settings,
             rollout=rollout,
@@ -110,13 +112,19 @@ def open_sampler(
 
 @contextmanager
 def open_tool(
-    sandbox: SandboxSection, runtime: RuntimeSection, control: Control = Control.NONE
+    sandbox: SandboxSection,
+    runtime: RuntimeSection,
+    control: Control = Control.NONE,
+    own: str | None = None,
 ) -> Iterator[Any]:
-    """The sandbox, or its stand-in for the control without tool."""
+    """The sandbox, or its stand-in for the control without tool. A tool of the user's is loaded in the sandbox."""
     if control is Control.TOOL_OFF:
         yield ToolOff()
         return
-    with Sandbox(workers=runtime.sandbox_workers, preload=tuple(sandbox.preload)) as client:
+    preload, path = tuple(sandbox.preload), ()
+    if own is not None:
+        preload, path = (*preload, own), (os.getcwd(),)
+    with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
         yield client
 
 
@@ -128,6 +136,15 @@ def chat_format(rollout: RolloutSection) -> ChatFormat:
         session=rollout.tool.state == "session",
         response_chars=rollout.tool.response_chars,
     )
+
+
+def rollout_chat(rollout: RolloutSection) -> ChatFormat:
+    """The conversation of rollouts: with the user's tool, where there is one. The SFT teacher knows Python only."""
+    chat = chat_format(rollout)
+    if rollout.tool.own is None:
+        return chat
+    own = load_own_tool(rollout.tool.own)
+    return replace(chat, own=own, tool_name=own.name, session=False)
 
 
 def limits_of(sandbox: SandboxSection) -> Limits:

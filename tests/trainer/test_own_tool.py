@@ -1,0 +1,73 @@
+"""A tool of one's own is one module: found by name, described to the model, run in the sandbox, counted like Python."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from config.errors import ConfigError
+from config.resolve import resolve
+from sandbox.records import Status
+from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
+from trainer.chat import TURN_END, parse_own
+from trainer.own_tool import load_own_tool
+from trainer.rollout import Task
+from trainer.sampling import open_tool, rollout_chat
+from trainer.types import CallKind, Problem
+
+MODULE = "tests.trainer.example_tool"
+
+
+def call(arguments: str, name: str = "count_divisors") -> str:
+    return f'x</reason><tool_call>{{"name": "{name}", "arguments": {arguments}}}</tool_call>{TURN_END}'
+
+
+@pytest.fixture
+def config():
+    return resolve(overrides=[f"rollout.tool.own={MODULE}", "rollout.system=full"])
+
+
+def test_the_model_is_told_the_tools_own_signature(config) -> None:
+    prompt = rollout_chat(config.rollout).prompt("How many?")
+    assert '"name": "count_divisors"' in prompt
+    assert '"required": ["n"]' in prompt
+    assert "Python" not in prompt
+
+
+@pytest.mark.slow
+def test_calls_of_the_tool_run_in_the_sandbox_and_their_results_are_shown(config) -> None:
+    """A good call, one that raises, one that hides code in an argument, one without arguments; then the answer."""
+    turns = [call('{"n": 12}'), call('{"n": 0}'), call('{"n": "__import__(1)"}'), call("{}"), ANSWER]
+    engine = ScriptedEngine(lambda session, turn: turns[turn])
+    with open_tool(config.sandbox, config.runtime, own=config.rollout.tool.own) as tool:
+        loop = a_loop(engine, tool)
+        settings = replace(loop.settings, max_prompt=4000, max_response=8000, max_turns=8)
+        loop = replace(loop, chat=rollout_chat(config.rollout), settings=settings)
+        ((trajectory, _),) = loop.run([Task(problem=Problem(id="p", prompt="?", answer="6"), sample=0)])
+    results = [turn.result for turn in trajectory.turns if turn.result is not None]
+    assert [result.status for result in results] == [Status.OK, *[Status.ERROR] * 3]
+    assert results[0].stdout.strip() == "6"
+    assert results[1].error is not None
+    assert "n must be 1 or more" in results[1].error.message
+    assert [turn.code for turn in trajectory.turns[:2]] == ['{"n": 12}', '{"n": 0}']
+
+
+def test_arguments_that_are_no_object_are_the_models_mistake() -> None:
+    parsed = parse_own(call("[12]"), "count_divisors")
+    assert (parsed.call, "arguments (object)" in parsed.error) == (CallKind.PARSE_ERROR, True)
+    assert parse_own(call('{"n": 1}', name="other"), "count_divisors").call is CallKind.UNKNOWN_TOOL
+
+
+@pytest.mark.parametrize("module", ["no_such_tool", "json"])
+def test_a_module_that_is_no_tool_is_refused_in_one_line(module: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"rollout\.tool\.own = .*NAME, DESCRIPTION, PARAMETERS and run"
+    ) as told:
+        load_own_tool(module)
+    assert "\n" not in str(told.value)
+
+
+def test_without_a_tool_of_ones_own_it_is_the_python_tool() -> None:
+    rollout = resolve().rollout
+    assert rollout_chat(rollout).tool_name == rollout.tool.name

@@ -30,6 +30,11 @@ rule reproduce:
         f"{RUN}/gate.json",
 
 
+rule ablations:
+    input:
+        f"{RUN}/ablations/index.html",
+
+
 rule figures:
     input:
         f"{RUN}/figures/manifest.json",

@@ -212,6 +212,26 @@ def report(
 
 
 @app.command()
+def ablations(
+    run: RunOption,
+    out: OutOption,
+    sections: SectionsOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    arms: Annotated[
+        Path | None, typer.Option("--arms", help="Folder of arm records; default: arms in the run.")
+    ] = None,
+) -> None:
+    """The ablation page from stored arm records, with its figures and endpoints.csv."""
+    with _input_errors():
+        from analysis.ablations import write_ablations
+        from analysis.arms import read_arms
+
+        records = read_arms(arms or run / "arms")
+        typer.echo(f"wrote {write_ablations(records, _settings(sections, config, overrides), out, run.name)}")
+
+
+@app.command()
 def compare(
     run_a: Annotated[Path, typer.Argument(help="The earlier run.")],
     run_b: Annotated[Path, typer.Argument(help="The later run.")],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,10 @@ from scipy import stats
 
 from analysis import claims as c
 from analysis import entropy
+from analysis.arms import by_arm, difference, read_arms
+from analysis.arms import endpoint as endpoint_of
 from analysis.benches import makespan_ratios
-from analysis.runs import RINGS, Run, Score, find_score, read_json
+from analysis.runs import RINGS, Run, Score, find_score
 from analysis.samples import read_tokens
 from analysis.statistics import PairedDifference, paired_difference, t_interval
 
@@ -28,7 +30,7 @@ def measure_run(run: Run, settings: entropy.Settings) -> c.Measure:
     """A `Measure` over one run folder; what several claims read is read once."""
     scores = run.scores()
     metrics = run.metrics()
-    arms = read_arms(run)
+    arms = read_arms(run.root / "arms")
     tokens = _entropy_tokens(run, settings)
     bench = run.bench("scheduler")
 
@@ -169,38 +171,25 @@ def slope(x: Any, y: Any) -> float:
     return float(np.polyfit(np.asarray(x, dtype=float), np.asarray(y, dtype=float), 1)[0])
 
 
-def read_arms(run: Run) -> pd.DataFrame:
-    """Endpoints of every arm and seed: arms/*.json, each {arm, seed, endpoints: {name: value}}."""
-    rows = []
-    for path in sorted(run.root.glob("arms/*.json")):
-        record = read_json(path)
-        rows.append({"arm": record["arm"], "seed": record["seed"], **record["endpoints"]})
-    return pd.DataFrame(rows, columns=None if rows else ["arm", "seed"])
-
-
-def arm_difference(arms: pd.DataFrame, endpoint: c.ArmDifference, confidence: float) -> c.Effect | None:
-    """Paired by seed: t interval and t test over the seeds that both arms have."""
-    if endpoint.metric not in arms:
+def arm_difference(
+    arms: Sequence[Mapping[str, Any]], endpoint: c.ArmDifference, confidence: float
+) -> c.Effect | None:
+    """Paired by SFT checkpoint and seed: t interval and t test over the pairs that both arms have."""
+    found = by_arm(arms)
+    if endpoint.a not in found or endpoint.b not in found:
         return None
-    table = arms.pivot_table(index="seed", columns="arm", values=endpoint.metric)
-    if endpoint.a not in table or endpoint.b not in table:
+    values = [endpoint_of(found[arm], endpoint.metric) for arm in (endpoint.a, endpoint.b)]
+    outcome = difference(values[0], values[1], confidence)
+    if outcome is None:
         return None
-    differences = (table[endpoint.b] - table[endpoint.a]).dropna().to_numpy()
-    if differences.size == 0:
-        return None
-    interval = t_interval(differences, confidence)
-    known = bool(np.isfinite(interval.low))
-    p = None
-    if known:
-        constant = float(np.ptp(differences)) == 0.0
-        p = 1.0 if constant else float(stats.ttest_1samp(differences, 0.0)[1])
+    known = outcome.p is not None and outcome.p != 1.0
     return c.Effect(
-        value=interval.value,
-        low=interval.low if known and p != 1.0 else None,
-        high=interval.high if known and p != 1.0 else None,
-        p=p,
-        num_seeds=int(differences.size),
-        note="paired by seed",
+        value=outcome.value,
+        low=outcome.low if known else None,
+        high=outcome.high if known else None,
+        p=outcome.p,
+        num_seeds=outcome.num_pairs,
+        note=f"paired by seed, {outcome.num_origins} SFT checkpoint{'s' * (outcome.num_origins != 1)}",
     )
 
 

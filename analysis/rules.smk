@@ -88,6 +88,23 @@ rule write_tables:
         " > {log} 2>&1"
 
 
+rule ablation_page:
+    """Contrasts of the experiment arms, on a page of its own."""
+    input:
+        expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.ablations),
+    output:
+        f"{RUN}/ablations/index.html",
+    log:
+        f"{RUN}/logs/ablations.log",
+    params:
+        sections=WORKFLOW.sections(("analysis",)),
+        run=RUN,
+        out=f"{RUN}/ablations",
+    shell:
+        "python -m analysis ablations --run {params.run} --out {params.out} --sections {params.sections:q}"
+        " > {log} 2>&1"
+
+
 rule report:
     """One self-contained page, and report.json for machines."""
     input:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.figures import (
+    arms,
     cost_axes,
     differences,
     entropy_histogram,
@@ -19,6 +20,7 @@ PLOTS = (
     scores.PLOT,
     training_curves.PLOT,
     cost_axes.PLOT,
+    arms.PLOT,
     selection_pressure.PLOT,
     entropy_histogram.PLOT,
     entropy_profile.PLOT,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from analysis.tables import beyond, main, sft, stages
+from analysis.tables import arms, beyond, main, sft, stages
 
-GRIDS = (main.grid, stages.grid, sft.grid, beyond.grid, sft.behaviour_grid)
+GRIDS = (main.grid, stages.grid, sft.grid, beyond.grid, sft.behaviour_grid, arms.grid)

@@ -48,6 +48,7 @@ class FakeRun:
             _put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
             self._evaluate(root, checkpoint, rng)
         self._controls(root, rng)
+        write_arms(root)
         if self.metrics:
             write_metrics(root, rng)
         if self.tokens:
@@ -91,6 +92,20 @@ class FakeRun:
             "questions": {},
         }
         _put(root / "eval" / "chance" / "summary.json", {"scores": [chance]})
+
+
+def write_arms(root: Path) -> None:
+    """Two arms with two seeds each, three steps."""
+    for arm, cost, accuracy in (("grpo_g", 100, 0.5), ("roc_paper", 200, 0.6)):
+        for seed in (0, 1):
+            curve = [
+                {"step": s, "rollouts": cost * s, "sampled_tokens": 40 * cost * s, "seconds": 2.0 * s,
+                 "accuracy": accuracy * s / 3, "tool_error_frac_correct": 0.2, "response_len_correct_mean": 60.0}
+                for s in (1, 2, 3)
+            ]  # fmt: skip
+            record = {"arm": arm, "origin": "main", "seed": seed, "text": arm, "curve": curve}
+            endpoints = {"accuracy": accuracy + 0.01 * seed}
+            _put(root / "arms" / f"{arm}-main-{seed}.json", record | {"endpoints": endpoints})
 
 
 def _put(path: Path, value: object) -> None:

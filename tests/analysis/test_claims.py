@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -41,13 +42,14 @@ def _verdicts(run: Run, settings: Settings, preset: str = "tiny") -> dict[str, s
 
 def _write_arms(root: Path, effect: float, seeds: int) -> None:
     rng = np.random.default_rng(0)
-    (root / "arms").mkdir(exist_ok=True)
+    shutil.rmtree(root / "arms", ignore_errors=True)
+    (root / "arms").mkdir()
     for seed in range(seeds):
         base = float(rng.normal(0.5, 0.05))
         for arm, shift in (("grpo_g", 0.0), ("roc_paper", effect + float(rng.normal(0, 0.01)))):
             endpoints = {"accuracy": base + shift, "tool_error_frac_correct": 0.2 - shift}
-            record = {"arm": arm, "seed": seed, "endpoints": endpoints}
-            (root / "arms" / f"{arm}-{seed}.json").write_text(json.dumps(record))
+            record = {"arm": arm, "origin": "main", "seed": seed, "endpoints": endpoints, "curve": []}
+            (root / "arms" / f"{arm}-main-{seed}.json").write_text(json.dumps(record))
 
 
 @pytest.mark.parametrize(

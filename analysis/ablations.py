@@ -1,0 +1,131 @@
+"""The ablation page: contrasts of the arms with intervals on four axes, variants, doses, in one self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.arms import AXES, CONTRASTS, at_equal_cost, by_arm, difference, endpoint, shown
+from analysis.entropy import Settings
+from analysis.figures import arms as arms_figure
+from analysis.figures import doses, style
+from analysis.page import render
+from analysis.report import inline_svg
+from analysis.runs import BadRun
+from analysis.tables.arms import cell, cost_grid, endpoint_grid
+from analysis.tables.grid import DASH, Grid
+
+MAIN = set(arms_figure.MAIN_ARMS)
+BASELINE = "roc_paper"
+CLIPPED = ("roc_paper", "updates_4", "updates_4_clip_020", "updates_8", "updates_8_clip_020")
+"""Arms with 1, 4 and 8 updates per step; clip_020 has the lower bound on both sides."""
+
+
+def write_ablations(records: Sequence[Mapping[str, Any]], settings: Settings, out: Path, name: str) -> Path:
+    """Write index.html, its figures and one CSV of all endpoints into `out`; returns the page.
+
+    Raises:
+        BadRun: there is no record.
+    """
+    if not records:
+        raise BadRun("no experiment arm is stored; run snakemake --cores all ablations")
+    out.mkdir(parents=True, exist_ok=True)
+    on_main = [r for r in records if r["arm"] in MAIN]
+    variants = [r for r in records if r["origin"] == "main"]
+    table = arms_figure.table_of(on_main)
+    dose = doses.table_of(records, settings.confidence)
+    figures = {}
+    for title, data, draw in (("arms", table, arms_figure.draw), ("doses", dose, doses.draw)):
+        style.save_table(data, out / "data" / f"{title}.csv")
+        if not data.empty:
+            with style.styled():
+                style.save(draw(data), out, title, f"{name}: {title}")
+            figures[title] = inline_svg((out / f"{title}.svg").read_text(encoding="utf-8"), title)
+    endpoints = [
+        {"arm": r["arm"], "origin": r["origin"], "seed": r["seed"], **r["endpoints"]} for r in records
+    ]
+    style.save_table(pd.DataFrame(endpoints), out / "data" / "endpoints.csv")
+    page = render(
+        "ablations.html",
+        run=name,
+        num_runs=len(records),
+        num_arms=len(by_arm(records)),
+        origins=sorted({r["origin"] for r in records}),
+        texts=sorted({(r["arm"], r["text"]) for r in records}),
+        sentences=sentences(on_main, settings.confidence),
+        tables=[
+            endpoint_grid(on_main, settings.confidence),
+            cost_grid(on_main, settings.confidence),
+            endpoint_grid(variants, settings.confidence, baseline=BASELINE),
+            clip_grid(records, settings.confidence),
+        ],
+        figures=figures,
+        confidence=settings.confidence,
+    )
+    path = out / "index.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[str]:
+    """What the four contrasts say, computed: sealed test at equal steps, then training accuracy at equal cost."""
+    arms = by_arm(records)
+    said = []
+    for a, b, what in CONTRASTS:
+        if a not in arms or b not in arms:
+            said.append(f"{b} - {a} ({what}): not run.")
+            continue
+        test = difference(endpoint(arms[a], "accuracy"), endpoint(arms[b], "accuracy"), confidence)
+        assert test is not None
+        words = [f"{b} - {a} ({what}), {test.num_pairs} pairs from {test.num_origins} SFT checkpoints: sealed test "
+                 f"{cell('accuracy', test)} points, {reading(test)}"]  # fmt: skip
+        for axis, label in AXES.items():
+            found = at_equal_cost(arms[a], arms[b], axis, confidence)
+            if found is not None:
+                words.append(
+                    f"training accuracy at equal {label} {cell('accuracy', found)}, {reading(found)}"
+                )
+        said.append("; ".join(words) + ".")
+    return said
+
+
+def reading(found: Any) -> str:
+    """The interval in words.
+
+    >>> from analysis.arms import Difference
+    >>> reading(Difference(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, num_origins=1))
+    'not distinguished from 0'
+    """
+    if found.low > 0:
+        return "above 0"
+    if found.high < 0:
+        return "below 0"
+    return "not distinguished from 0"
+
+
+def clip_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
+    """How often each side of the clip acts, and what raising the upper bound does."""
+    arms = by_arm(records)
+    rows = []
+    for name in (name for name in CLIPPED if name in arms):
+        mean = endpoint(arms[name], "accuracy")
+        shares = [
+            [r["endpoints"].get(side) for r in arms[name].values() if r["endpoints"].get(side) is not None]
+            for side in ("clip_low_frac", "clip_high_frac")
+        ]
+        cells = [f"{100 * sum(values) / len(values):.3f}" if values else DASH for values in shares]
+        against = name.removesuffix("_clip_020") if name.endswith("_clip_020") else None
+        effect = DASH
+        if against in arms:
+            effect = cell("accuracy", difference(mean, endpoint(arms[against], "accuracy"), confidence))
+        rows.append([name, str(len(mean)), *cells, shown("accuracy", sum(mean.values()) / len(mean)), effect])
+    return Grid(
+        name="clip",
+        title="Does the clip act?",
+        header=["arm", "runs", "clipped below, %", "clipped above, %", "sealed test", "0.28 minus 0.20"],
+        groups={"share of trained tokens, last third": rows},
+        note="With one update per step the ratio is 1 and no clip can act; Clip-Higher is tested where it acts.",
+    )

@@ -1,0 +1,180 @@
+"""Experiment arms compared: paired by SFT checkpoint and seed, at equal steps and at equal cost in three other units.
+
+An arm's record is arms/ARM-ORIGIN-SEED.json: {arm, origin, seed, text, endpoints, curve}. Two arms are compared on the
+(origin, seed) pairs that both have: those share SFT checkpoint, problem order and seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis.runs import BadRun, read_json
+from analysis.statistics import t_interval
+
+AXES = {"step": "steps", "rollouts": "rollouts", "sampled_tokens": "sampled tokens", "seconds": "seconds"}
+"""Unit of cost in a curve -> what it is called."""
+SMOOTH = 3
+"""Steps that a point of a curve is averaged over before two curves are compared."""
+
+ENDPOINTS = {
+    "accuracy": "sealed test",
+    "tool_error_frac_correct": "failed calls, correct",
+    "first_call_success_frac": "first call succeeds",
+    "response_len_correct_mean": "length, correct",
+    "tokens_after_first_error_mean": "tokens after an error",
+    "recovery_frac": "recovers",
+    "groups_all_right_frac": "groups all right",
+}
+"""Endpoints fixed beforehand -> heading."""
+LENGTHS = {"response_len_correct_mean", "tokens_after_first_error_mean"}
+"""Endpoints in tokens; the others are shares."""
+
+CONTRASTS = (
+    ("random_2g_to_g", "roc_paper", "the penalty alone"),
+    ("grpo_g", "random_2g_to_g", "oversampling alone"),
+    ("grpo_2g", "roc_paper", "RoC at equal rollouts"),
+    ("grpo_g", "roc_paper", "as the paper compares"),
+)
+"""a, b, what b - a isolates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Arm b minus arm a."""
+
+    value: float
+    low: float
+    """-inf with a single pair."""
+    high: float
+    p: float | None
+    num_pairs: int
+    num_origins: int
+    """SFT checkpoints among the pairs; pairs that share one are not independent of it."""
+
+
+def read_arms(folder: Path) -> list[dict[str, Any]]:
+    """Records of a folder, sorted. Raises BadRun for a file that is no record."""
+    records = []
+    for path in sorted(folder.glob("*.json")):
+        record = read_json(path)
+        missing = {"arm", "origin", "seed", "endpoints", "curve"} - set(
+            record if isinstance(record, dict) else ()
+        )
+        if missing:
+            raise BadRun(f"{path}: lacks {', '.join(sorted(missing))}; delete it and run the arm again")
+        records.append(record)
+    return records
+
+
+def by_arm(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[tuple[str, int], Mapping[str, Any]]]:
+    """Arm -> (origin, seed) -> record."""
+    found: dict[str, dict[tuple[str, int], Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(record["arm"], {})[record["origin"], record["seed"]] = record
+    return found
+
+
+def difference(
+    a: Mapping[tuple[str, int], float], b: Mapping[tuple[str, int], float], confidence: float
+) -> Difference | None:
+    """Mean of b - a over the pairs that both have, with Student's interval and test; None without a pair.
+
+    Three pairs with differences 1, 2, 3: 2 -+ 4.303 / sqrt(3).
+
+    >>> zeros = {("main", s): 0.0 for s in (1, 2, 3)}
+    >>> found = difference(zeros, {("main", s): float(s) for s in (1, 2, 3)}, 0.95)
+    >>> found.value, round(found.low, 3), found.num_pairs, found.num_origins
+    (2.0, -0.484, 3, 1)
+    """
+    shared = sorted(set(a) & set(b))
+    if not shared:
+        return None
+    differences = np.array([b[pair] - a[pair] for pair in shared])
+    interval = t_interval(differences, confidence)
+    p = None
+    if len(shared) > 1:
+        p = 1.0 if float(np.ptp(differences)) == 0.0 else float(stats.ttest_1samp(differences, 0.0)[1])
+    return Difference(
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        p=p,
+        num_pairs=len(shared),
+        num_origins=len({origin for origin, _ in shared}),
+    )
+
+
+def endpoint(arm: Mapping[tuple[str, int], Mapping[str, Any]], name: str) -> dict[tuple[str, int], float]:
+    """One endpoint of an arm's runs; runs without a case of it are left out."""
+    return {pair: r["endpoints"][name] for pair, r in arm.items() if r["endpoints"].get(name) is not None}
+
+
+def at_equal_cost(
+    a: Mapping[tuple[str, int], Mapping[str, Any]],
+    b: Mapping[tuple[str, int], Mapping[str, Any]],
+    axis: str,
+    confidence: float,
+) -> Difference | None:
+    """Accuracy of raw training rollouts, b - a, where the cheaper of each pair ends.
+
+    Curves are averaged over `SMOOTH` steps and read between their points. The accuracies at one cost are noisier than
+    the sealed test, and comparable within a pair because both arms met the same problems.
+    """
+    ends: tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]] = ({}, {})
+    for pair in set(a) & set(b):
+        curves = [smoothed(record["curve"], axis) for record in (a[pair], b[pair])]
+        if any(not len(x) for x, _ in curves):
+            continue
+        cost = min(x[-1] for x, _ in curves)
+        if cost < max(x[0] for x, _ in curves):
+            continue
+        for side, (x, y) in zip(ends, curves, strict=True):
+            side[pair] = float(np.interp(cost, x, y))
+    return difference(ends[0], ends[1], confidence)
+
+
+def smoothed(curve: Sequence[Mapping[str, Any]], axis: str) -> tuple[np.ndarray, np.ndarray]:
+    """Cost and accuracy, each the mean of `SMOOTH` consecutive steps (of all, when there are fewer).
+
+    >>> points = [{"step": s, "accuracy": 0.1 * s} for s in (1, 2, 3, 4)]
+    >>> x, y = smoothed(points, "step")
+    >>> x.tolist(), y.round(3).tolist()
+    ([3.0, 4.0], [0.2, 0.3])
+    """
+    known = [(p[axis], p["accuracy"]) for p in curve if p.get("accuracy") is not None]
+    if not known:
+        return np.zeros(0), np.zeros(0)
+    width = min(SMOOTH, len(known))
+    x = np.array([cost for cost, _ in known], dtype=float)[width - 1 :]
+    y = np.convolve([value for _, value in known], np.ones(width) / width, mode="valid")
+    return x, y
+
+
+def curve_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per arm, run and step."""
+    rows = [
+        {"arm": r["arm"], "origin": r["origin"], "seed": r["seed"], **point}
+        for r in records
+        for point in r["curve"]
+    ]
+    return pd.DataFrame(rows)
+
+
+def shown(name: str, value: float, *, signed: bool = False) -> str:
+    """A value of an endpoint as a cell: percent for shares, tokens for lengths.
+
+    >>> shown("accuracy", 0.1234, signed=True), shown("response_len_correct_mean", 61.24)
+    ('+12.3', '61.2')
+    """
+    scaled = value if name in LENGTHS else 100 * value
+    if not math.isfinite(scaled):
+        return "-"
+    return f"{scaled:+.1f}" if signed else f"{scaled:.1f}"

@@ -1,0 +1,66 @@
+"""Dose and response: RoC minus random selection against noise from outside and from the teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.arms import ENDPOINTS, by_arm, difference, endpoint
+from analysis.figures import style
+
+OUTSIDE = {0.0: ("random_2g_to_g", "roc_paper")} | {
+    dose / 100: (f"random_tool_fails_{dose}", f"roc_tool_fails_{dose}") for dose in (10, 20, 40)
+}
+"""Share of calls that fail by chance -> arms a and b."""
+TEACHER = {0.0: "teacher_errors_0", 0.2: "teacher_errors_20", 0.4: "teacher_errors_40"}
+"""Share of documents whose first call fails -> origin."""
+SHOWN = ("accuracy", "tool_error_frac_correct")
+
+
+def table_of(records: Sequence[Mapping[str, Any]], confidence: float) -> pd.DataFrame:
+    """One row per kind of noise, dose and endpoint: RoC minus random with its interval."""
+    arms = by_arm(records)
+    rows = []
+    for kind, dose, a, b, origin in [
+        ("calls fail by chance", dose, a, b, "main") for dose, (a, b) in OUTSIDE.items()
+    ] + [
+        ("the teacher errs", dose, "random_2g_to_g", "roc_paper", origin) for dose, origin in TEACHER.items()
+    ]:
+        for name in SHOWN:
+            values = [
+                {pair: v for pair, v in endpoint(arms.get(arm, {}), name).items() if pair[0] == origin}
+                for arm in (a, b)
+            ]
+            found = difference(values[0], values[1], confidence)
+            if found is not None:
+                rows.append(
+                    {"noise": kind, "dose": dose, "endpoint": name, "value": found.value, "low": found.low,
+                     "high": found.high, "num_pairs": found.num_pairs}
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """One column per kind of noise, one row per endpoint."""
+    kinds = list(dict.fromkeys(table["noise"]))
+    figure, panels = style.new_figure(len(SHOWN), len(kinds), height=4.0)
+    for row, name in enumerate(SHOWN):
+        for column, kind in enumerate(kinds):
+            axes = panels[row * len(kinds) + column]
+            part = table[(table["noise"] == kind) & (table["endpoint"] == name)].sort_values("dose")
+            below, above = part["value"] - part["low"], part["high"] - part["value"]
+            axes.errorbar(
+                part["dose"], part["value"], yerr=[below, above], color=style.BLUE, marker="o", capsize=2
+            )
+            axes.axhline(0, color=style.INK, linewidth=0.9)
+            style.as_percent(axes)
+            if not row:
+                axes.set_title(kind)
+            if row + 1 == len(SHOWN):
+                axes.set_xlabel("dose")
+            if not column:
+                axes.set_ylabel(f"{ENDPOINTS[name]},\nRoC minus random")
+    return figure

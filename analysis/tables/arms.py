@@ -1,0 +1,98 @@
+"""Endpoints of the experiment arms and their differences, paired by SFT checkpoint and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis.arms import (
+    AXES,
+    CONTRASTS,
+    ENDPOINTS,
+    Difference,
+    at_equal_cost,
+    by_arm,
+    difference,
+    endpoint,
+    read_arms,
+    shown,
+)
+from analysis.entropy import Settings
+from analysis.figures.plot import Reference
+from analysis.runs import Run
+from analysis.tables.grid import DASH, Grid
+
+
+def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+    """Means of each arm, then differences."""
+    return endpoint_grid(read_arms(run.root / "arms"), settings.confidence)
+
+
+def endpoint_grid(
+    records: Sequence[Mapping[str, Any]], confidence: float, baseline: str | None = None
+) -> Grid:
+    """Means of each arm and paired differences: the four contrasts, or every arm against `baseline`."""
+    arms = by_arm(records)
+    means = [
+        [arm, str(len(runs)), *[_mean_cell(runs, name) for name in ENDPOINTS]]
+        for arm, runs in sorted(arms.items())
+    ]
+    pairs = (
+        [(a, b, f"{b} - {a}: {what}") for a, b, what in CONTRASTS]
+        if baseline is None
+        else [(baseline, arm, f"{arm} - {baseline}") for arm in sorted(arms) if arm != baseline]
+    )
+    differences = []
+    for a, b, label in pairs:
+        if a not in arms or b not in arms:
+            continue
+        found = {
+            name: difference(endpoint(arms[a], name), endpoint(arms[b], name), confidence)
+            for name in ENDPOINTS
+        }
+        count = max((d.num_pairs for d in found.values() if d), default=0)
+        differences.append([label, str(count), *[cell(name, d) for name, d in found.items()]])
+    return Grid(
+        name="arms" if baseline is None else "variants",
+        title="Experiment arms: endpoints fixed beforehand",
+        header=["arm", "runs", *ENDPOINTS.values()],
+        groups={"means": means, "differences, paired": differences},
+        note="Sealed test: avg@1 over the three rings after the last step. The rest: raw rollouts before selection, "
+        "last third of the steps; shares in percent, lengths in tokens. Differences are paired by SFT checkpoint and "
+        f"seed, with Student's {100 * confidence:.0f}% interval over pairs; one SFT checkpoint speaks for itself.",
+    )
+
+
+def cost_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
+    """The four contrasts where the cheaper arm of each pair ends, on each axis of cost."""
+    arms = by_arm(records)
+    rows = [
+        [
+            f"{b} - {a}: {what}",
+            *[cell("accuracy", at_equal_cost(arms[a], arms[b], axis, confidence)) for axis in AXES],
+        ]
+        for a, b, what in CONTRASTS
+        if a in arms and b in arms
+    ]
+    return Grid(
+        name="equal_cost",
+        title="Accuracy of raw training rollouts at equal cost",
+        header=["contrast", *[f"at equal {label}" for label in AXES.values()]],
+        groups={"percentage points": rows},
+        note="Each pair is compared where the cheaper of the two ends; curves averaged over three steps.",
+    )
+
+
+def cell(name: str, found: Difference | None) -> str:
+    """A difference with its interval."""
+    if found is None:
+        return DASH
+    value = shown(name, found.value, signed=True)
+    if found.num_pairs < 2:
+        return value
+    return f"{value} [{shown(name, found.low, signed=True)}, {shown(name, found.high, signed=True)}]"
+
+
+def _mean_cell(runs: Mapping[tuple[str, int], Mapping[str, Any]], name: str) -> str:
+    values = endpoint(runs, name)
+    return shown(name, sum(values.values()) / len(values)) if values else DASH

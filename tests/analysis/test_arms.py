@@ -1,0 +1,147 @@
+"""Arms compared: hand tables, a clear effect, none, an opposite one, too few; the page says what was computed."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from analysis.ablations import clip_grid, sentences
+from analysis.arms import CONTRASTS, at_equal_cost, by_arm, difference, read_arms
+from analysis.cli import app
+from analysis.figures import doses
+from analysis.runs import BadRun
+from config.arms import ablation_runs
+
+PAIRS = [("main", 0), ("main", 1), ("sft_seed_1", 0), ("sft_seed_1", 1)]
+
+
+def record(
+    arm: str, origin: str, seed: int, accuracy: float, *, rollouts: int = 100, **more: float
+) -> dict[str, Any]:
+    curve = [
+        {"step": s, "rollouts": rollouts * s, "sampled_tokens": 40 * rollouts * s, "seconds": rollouts * s / 50,
+         "accuracy": accuracy * s / 6, "tool_error_frac_correct": 0.2, "response_len_correct_mean": 60.0}
+        for s in range(1, 7)
+    ]  # fmt: skip
+    endpoints = {
+        "accuracy": accuracy,
+        "tool_error_frac_correct": 0.1,
+        "response_len_correct_mean": 60.0,
+    } | more
+    return {
+        "arm": arm,
+        "origin": origin,
+        "seed": seed,
+        "text": f"what {arm} is",
+        "endpoints": endpoints,
+        "curve": curve,
+    }
+
+
+def records(effect: float, noise: float = 0.005) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    found = []
+    for origin, seed in PAIRS:
+        base = float(rng.normal(0.5, 0.05))
+        found += [
+            record(arm, origin, seed, base + shift + float(rng.normal(0, noise)), rollouts=cost)
+            for arm, shift, cost in (
+                ("grpo_g", 0.0, 100), ("grpo_2g", 0.0, 200), ("random_2g_to_g", 0.0, 200), ("roc_paper", effect, 200),
+            )
+        ]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    ("effect", "word"), [(0.2, "above 0"), (-0.2, "below 0"), (0.0, "not distinguished from 0")]
+)
+def test_the_page_reads_an_effect_as_it_is(effect: float, word: str) -> None:
+    penalty = sentences(records(effect, 0.0 if effect else 0.02), 0.95)[0]
+    assert penalty.startswith(
+        "roc_paper - random_2g_to_g (the penalty alone), 4 pairs from 2 SFT checkpoints"
+    )
+    assert word in penalty.split(";")[0]
+
+
+def test_a_contrast_that_was_not_run_is_said() -> None:
+    only = [r for r in records(0.1) if r["arm"] != "grpo_2g"]
+    assert "roc_paper - grpo_2g (RoC at equal rollouts): not run." in sentences(only, 0.95)
+
+
+def test_pairs_that_only_one_arm_has_do_not_count() -> None:
+    a = {("main", 0): 0.1, ("main", 1): 0.2}
+    found = difference(a, {("main", 1): 0.5, ("main", 2): 0.9}, 0.95)
+    assert found is not None
+    assert (found.num_pairs, round(found.value, 6), found.low, found.p) == (1, 0.3, -math.inf, None)
+    assert difference(a, {("other", 0): 1.0}, 0.95) is None
+
+
+def test_equal_cost_is_where_the_cheaper_arm_ends() -> None:
+    """Both rise by a sixth of 0.6 a step; at equal rollouts the dear arm has made half the steps."""
+    arms = by_arm([record("cheap", "main", s, 0.6, rollouts=100) for s in (0, 1)] +
+                  [record("dear", "main", s, 0.6, rollouts=200) for s in (0, 1)])  # fmt: skip
+    steps = at_equal_cost(arms["cheap"], arms["dear"], "step", 0.95)
+    rollouts = at_equal_cost(arms["cheap"], arms["dear"], "rollouts", 0.95)
+    assert steps is not None
+    assert rollouts is not None
+    assert steps.value == pytest.approx(0.0)
+    assert rollouts.value == pytest.approx(0.2 - 0.5)  # mean of steps 1 to 3 against mean of steps 4 to 6
+
+
+def test_the_clip_table_shows_shares_and_the_effect_of_the_upper_bound() -> None:
+    found = []
+    for seed in (0, 1):
+        low = 0.5 + 0.01 * seed
+        found.append(record("updates_4", "main", seed, 0.6, clip_high_frac=0.002, clip_low_frac=0.001))
+        found.append(
+            record("updates_4_clip_020", "main", seed, low, clip_high_frac=0.004, clip_low_frac=0.001)
+        )
+    rows = clip_grid(found, 0.95).groups["share of trained tokens, last third"]
+    assert rows[0][:4] == ["updates_4", "2", "0.100", "0.200"]
+    assert rows[1][:4] == ["updates_4_clip_020", "2", "0.100", "0.400"]
+    assert rows[1][5].startswith("+9.5")
+
+
+def test_doses_name_arms_that_are_run() -> None:
+    runs = {(run.arm, run.origin) for run in ablation_runs()}
+    assert {(arm, "main") for pair in doses.OUTSIDE.values() for arm in pair} <= runs
+    assert {
+        (arm, origin) for arm in ("random_2g_to_g", "roc_paper") for origin in doses.TEACHER.values()
+    } <= runs
+
+
+def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    every = records(0.1) + [
+        record(run.arm, run.origin, run.seed, 0.4 + 0.01 * run.seed, clip_high_frac=0.001, clip_low_frac=0.0)
+        for run in ablation_runs()
+        if (run.origin, run.seed) not in PAIRS
+        or run.arm not in {c for contrast in CONTRASTS for c in contrast[:2]}
+    ]
+    for r in every:
+        (tmp_path / "arms" / f"{r['arm']}-{r['origin']}-{r['seed']}.json").write_text(json.dumps(r))
+    result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert all(f"<b>{run.arm}</b>" in page for run in ablation_runs())
+    assert page.count("<svg") == 2
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert (
+        len(read_arms(tmp_path / "arms"))
+        == len((tmp_path / "out" / "data" / "endpoints.csv").read_text().splitlines()) - 1
+    )
+
+
+def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert (result.exit_code, "no experiment arm is stored" in result.output) == (2, True)
+    (tmp_path / "arms" / "x.json").write_text("{}")
+    with pytest.raises(BadRun, match="lacks arm, curve"):
+        read_arms(tmp_path / "arms")

@@ -4,8 +4,8 @@ TRL runs its own `train()`; this side takes its turn after each of TRL's optimiz
 interleaved on one machine. Threads, type of the products, AdamW and clip are the same; TRL's rows per micro-batch are
 the best of those tried. Two workloads: lengths recorded in a run (ragged, several turns, tool text masked), and as
 many rows of one length. Two races: the update alone, on given rollouts; and the whole step, where each side samples
-with its own generator as many tokens per row as recorded, then updates. Seconds are CPU seconds of this process, so that
-what other processes take away does not count.
+with its own generator as many tokens per row as recorded, then updates. Seconds are CPU seconds of this process, so
+that what other processes take away does not count.
 
 `python -m trainer.bench_trl --json`; wants the extra `race`, and says so in one line where it is missing.
 """

@@ -10,7 +10,8 @@ from typing import Any
 
 from config.errors import ConfigError
 from config.model import RuntimeSection
-from trainer.chat import TAGS, TURN_END, ChatFormat
+from trainer.atomic import read_json, write_json
+from trainer.chat import TAGS, TURN_END, ChatFormat, chat_template
 from trainer.checkpoint import MANIFEST, RUN, Manifest, verify, write_folder
 from trainer.corpus import DOCUMENTS, read_documents, texts
 from trainer.grpo import OPTIMIZER
@@ -22,6 +23,7 @@ from trainer.tokenizer import END_OF_TEXT, SPECIAL, save_tokenizer, train_tokeni
 _MARKERS = re.compile("|".join(re.escape(marker) for marker in (*SPECIAL, *TAGS)))
 
 
+TEMPLATE = "chat_template.jinja"
 _NOT_PRETRAINED = {MANIFEST, RUN, OPTIMIZER}
 """Of a checkpoint of this suite: its manifest speaks of another folder."""
 
@@ -37,7 +39,7 @@ def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
     made.mkdir(parents=True)
     chat = chat_format(view.rollout)
     if view.model.source == "pretrained":
-        _copy_pretrained(Path(view.model.path), made)
+        _copy_pretrained(Path(view.model.path), made, chat)
         facts: dict[str, Any] = {}
     else:
         facts = _make_random(view, folder.corpus / DOCUMENTS, chat, made)
@@ -74,7 +76,8 @@ def _make_random(view: Any, documents: Path, chat: ChatFormat, made: Path) -> di
     }
 
 
-def _copy_pretrained(source: Path, made: Path) -> None:
+def _copy_pretrained(source: Path, made: Path, chat: ChatFormat) -> None:
+    """Weights and tokenizer as they are; the chat template becomes that of the rollouts (`trainer.template`)."""
     if not (source / "config.json").is_file():
         raise ConfigError(
             f"model.path = {source}: holds no config.json; give a Hugging Face checkpoint folder"
@@ -84,3 +87,9 @@ def _copy_pretrained(source: Path, made: Path) -> None:
             continue
         if path.is_file() and path.suffix in {".json", ".safetensors", ".jinja", ".txt", ".model"}:
             shutil.copyfile(path, made / path.name)
+    (made / TEMPLATE).write_text(chat_template(chat), encoding="utf-8")
+    settings = made / "tokenizer_config.json"
+    if settings.is_file():
+        record = read_json(settings)
+        record.pop("chat_template", None)
+        write_json(settings, record)

@@ -26,8 +26,9 @@ from trainer.rl import RlStage, StepOutcome, note
 from trainer.rollout import RolloutClock
 from trainer.rollout_text import chosen, rollout_text
 from trainer.run_folder import RunFolder
-from trainer.sampling import open_sampler, rl_settings
+from trainer.sampling import open_sampler, rl_settings, rollout_chat
 from trainer.sinks import Sinks, open_sinks
+from trainer.template import check_template
 from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write_shard
 from trainer.types import Problem
 from trainer.workdir import WorkDir
@@ -68,6 +69,7 @@ def run_stage(
             trainer.load_optimizer(parent_folder / OPTIMIZER)
         step = _restore(work, trainer, first_step)
         settings = rl_settings(view, section, run=folder.name, stage=stage, runtime=runtime)
+        check_template(parent_folder, rollout_chat(view.rollout))
         with open_sampler(parent_folder, view.rollout, view.sandbox, settings, runtime) as sampler:
             sampler.take_weights(trainer, version=step)
             if view.sandbox.fail_frac:

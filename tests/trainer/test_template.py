@@ -1,0 +1,83 @@
+"""The template of a checkpoint and the conversation of its rollouts are one, or training does not start."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from config.errors import ConfigError
+from tests.trainer.tiny_checkpoint import tiny_config
+from trainer.base import TEMPLATE, _copy_pretrained
+from trainer.chat import chat_template
+from trainer.sampling import chat_format
+from trainer.template import check_template, suffix_of
+
+CHATML = (
+    "{% for message in messages %}{% if loop.first and message.role != 'system' %}<|im_start|>system\nYou are "
+    "an assistant<|im_end|>\n{% endif %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Of the kind that small instruct models carry: no tool role, no opening."""
+
+
+@pytest.fixture
+def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_checkpoint, tmp_path / "checkpoint"))
+
+
+@pytest.mark.parametrize("system", ["brief", "full"])
+def test_the_suites_own_template_passes(system: str, folder: Path) -> None:
+    chat = chat_format(tiny_config(f"rollout.system={system}").rollout)
+    (folder / TEMPLATE).write_text(chat_template(chat))
+    check_template(folder, chat)
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        (CHATML, "what follows a tool call"),
+        ("REPLACED", "the prompt"),
+        ("{{ messages[-1].content }}<|im_end|>\n", "rewrites earlier turns"),
+    ],
+    ids=["another model's", "another prompt", "history rewritten"],
+)
+def test_another_template_is_refused_in_one_line(template: str, told: str, folder: Path) -> None:
+    chat = chat_format(tiny_config().rollout)
+    if template == "REPLACED":
+        template = chat_template(chat_format(tiny_config("rollout.system=full").rollout))
+    (folder / TEMPLATE).write_text(template)
+    with pytest.raises(ConfigError, match=told) as refused:
+        check_template(folder, chat)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_newline_lost_after_the_turn_is_seen(folder: Path) -> None:
+    """B10: the suffix is the difference of two renders, so the newline that ends the turn is in it."""
+    chat = chat_format(tiny_config().rollout)
+    broken = chat_template(chat).replace(json.dumps("<|im_end|>\n"), json.dumps("<|im_end|>"))
+    assert broken != chat_template(chat)
+    (folder / TEMPLATE).write_text(broken)
+    with pytest.raises(ConfigError, match="what follows a tool call"):
+        check_template(folder, chat)
+
+
+def test_a_pretrained_base_gets_the_template_of_its_rollouts(folder: Path, tmp_path: Path) -> None:
+    (folder / TEMPLATE).write_text(CHATML)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": CHATML}))
+    made = tmp_path / "made"
+    made.mkdir()
+    chat = chat_format(tiny_config().rollout)
+    _copy_pretrained(folder, made, chat)
+    check_template(made, chat)
+
+
+def test_the_suffix_starts_where_the_turn_ended() -> None:
+    def render(messages, opening: bool) -> str:
+        text = "".join(f"{m['role']}:{m['content']}<|im_end|>\n" for m in messages)
+        return text + "assistant:" * opening
+
+    assert suffix_of(render) == "\ntool:2<|im_end|>\nassistant:"

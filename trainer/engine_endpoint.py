@@ -7,6 +7,7 @@ is our failure and never a score. A server that no longer answers at all ends th
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import threading
@@ -208,6 +209,8 @@ class EndpointEngine:
 
 def new_session() -> requests.Session:
     """A session that tries again a few times; the key of the server comes from OPENAI_API_KEY."""
+    # It would warn of every retry; what comes of them all is said in one line.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     session = requests.Session()
     retry = Retry(
         total=NUM_RETRIES,

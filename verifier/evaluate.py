@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from verifier.function_episodes import RunCode
 
 
+MUST_REACH = ("small", "released", "paper")
+"""Presets in which a benchmark that cannot be reached is an error; elsewhere it is a row that says how to get it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Evaluation:
     """What an evaluation leaves."""
@@ -93,6 +97,10 @@ def evaluate(
     from trainer.model import use_threads
     from trainer.workdir import WorkDir
 
+    if place.endpoint is not None:
+        from trainer.engine_endpoint import served_model
+
+        served_model(place.endpoint)  # before any folder is made
     use_threads(runtime, runtime.threads.eval)
     folder = place.checkpoint
     identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
@@ -100,6 +108,8 @@ def evaluate(
     result = Evaluation()
     asked = [(plan, questions_of(plan, runtime, rings, view.eval.seed, result.unavailable)) for plan in plans]
     refuse_twice(asked)
+    if result.unavailable and runtime.preset in MUST_REACH:
+        raise ConfigError("; ".join(result.unavailable.values()))
     golds = [
         [q.benchmark.name, p.id, p.answer] for _, questions in asked for q in questions for p in q.problems
     ]
@@ -386,6 +396,7 @@ def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seco
     write_text(out / "table.md", beside_published(result.scores))
     summary = {
         **facts,
+        "unavailable": rows,
         "policies": RULES,
         "scores": result.scores,
         "behaviour": result.behaviour,

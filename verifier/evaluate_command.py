@@ -162,6 +162,8 @@ def _show(summary: dict, as_json: bool) -> None:
             f"{row['checkpoint']:>5} {row['benchmark']:<24} {words:<24} {row['value']:.3f} "
             f"[{row['low']:.3f}, {row['high']:.3f}]  {row['num_questions']} questions, T {row['temperature']}"
         )
+    for row in summary["unavailable"]:
+        typer.echo(f"{row['benchmark']}: {row['how'].removeprefix(row['benchmark'] + ': ')}")
     for row in summary["paper_differences"]:
         typer.echo(
             f"not the paper's: {row['benchmark']} {row['setting']} {row['here']} instead of {row['paper']}"

@@ -200,6 +200,14 @@ def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -
         (["--benchmark", "procedural-numbers", "--set", "eval.sed=1"], "nearest known key: eval.seed"),
         (["--name", "rl9"], "eval.plans has no plan for checkpoint 'rl9'"),
         (["--benchmark", "procedural-numbers", "--benchmark", "procedural-numbers"], "is asked twice"),
+        (["--benchmark", "procedural-numbers", "--endpoint", "http://127.0.0.1:9/v1"], "cannot be reached"),
+        (
+            ["--benchmark", "aime24", "--set", "runtime.preset=small"],
+            "aime24: not evaluated: put aime24.jsonl",
+        ),
+        (["--benchmark", "aime24", "--set", "runtime.preset=released"], "needs the vLLM engine"),
+        (["--benchmark", "aime24", "--variant", "turns_2"], "must be one of turns_1, turns_5"),
+        (["--benchmark", "aime24", "--profile", "mine"], "the only profile is paper"),
     ],
 )
 def test_wrong_input_is_one_line_and_status_2(
@@ -210,6 +218,27 @@ def test_wrong_input_is_one_line_and_status_2(
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_the_profile_and_the_variants_are_shown_without_sampling(run_root: Path, tmp_path: Path) -> None:
+    """30 + 30 questions 16 times and 541 once; the profile's settings, not the configuration's."""
+    names = [part for name in ("aime24", "aime25", "ifeval") for part in ("--benchmark", name)]
+    done = command(run_root, tmp_path / "out", *names, "--profile", "paper", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "turns 30, response 30720 tokens" in done.stdout
+    assert "aime24, aime25: k 16, T 0.6" in done.stdout
+    assert "ifeval: k 1, T 0," in done.stdout
+    assert "1,501 trajectories" in done.stdout
+    assert "variant tool_text_1000" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_variant_changes_its_setting_and_says_so(run_root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = command(run_root, out, "--benchmark", "procedural-numbers", "--variant", "turns_1")
+    assert done.exit_code == 0, done.output
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["variant"], summary["settings"]["eval"]["max_turns"]) == ("turns_1", 1)
 
 
 @pytest.mark.parametrize(

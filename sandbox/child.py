@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from sandbox import runner, streams
@@ -36,7 +37,13 @@ class Launch:
         self.server_pid = os.getpid()
         self.num_exit_functions = atexit._ncallbacks()  # type: ignore[attr-defined]
 
-    def run_call(self, seat: int, job_bytes: int, descriptors: tuple[int, int, int]) -> None:
+    def run_call(
+        self,
+        seat: int,
+        job_bytes: int,
+        descriptors: tuple[int, int, int],
+        at_end: Callable[[], None] | None = None,
+    ) -> None:
         """A stateless call, from the fork to the exit of the process."""
         _place(descriptors)
         _, limits, seed, code, stdin = decode_call(os.pread(JOB_FD, job_bytes, 0))
@@ -47,6 +54,8 @@ class Launch:
         text = json.dumps(outcome).encode()
         os.ftruncate(JOB_FD, 0)
         os.pwrite(JOB_FD, text, 0)
+        if at_end is not None:
+            at_end()
         os._exit(0)
 
     def run_session(self, seat: int, descriptors: tuple[int, int, int]) -> None:

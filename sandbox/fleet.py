@@ -34,6 +34,7 @@ def clean_environment() -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "MALLOC_ARENA_MAX": "2",
+        "LD_BIND_NOW": "1",
         "MPLBACKEND": "Agg",
         **_THREADS,
     }

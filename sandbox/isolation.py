@@ -5,6 +5,8 @@ Probing happens once, at start, in throw-away children, so that a refusal of the
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import resource
 import sys
@@ -40,6 +42,8 @@ class Layer(StrEnum):
     """No address randomisation: equal calls give equal text."""
     HUGE_PAGES = "huge_pages"
     """Fewer page-table entries to copy per fork. Speed, not safety."""
+    EAGER_PAGES = "eager_pages"
+    """What every call writes is copied by the fork, not fault by fault. Speed, not safety."""
 
 
 class Level(StrEnum):
@@ -197,6 +201,13 @@ def _probe_landlock(abi: int) -> str:
     return _succeeds(restrict)
 
 
+def _pin_one_page() -> None:
+    page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    page[0] = 1
+    start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    os.close(kernel.pin([(start, start + mmap.PAGESIZE)]))
+
+
 def _probe_tmpfs(folder: str) -> str:
     if os.geteuid() != 0:
         return "the caller is not root"
@@ -240,6 +251,7 @@ def probe(folder: str, *, first_uid: int, disabled: Collection[str] = ()) -> Iso
     why[Layer.HUGE_PAGES] = (
         "" if Path("/sys/kernel/mm/transparent_hugepage").exists() else "kernel without huge pages"
     )
+    why[Layer.EAGER_PAGES] = _succeeds(_pin_one_page)
     for layer in disabled:
         why[Layer(layer)] = "switched off"
     states = tuple(

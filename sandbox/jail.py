@@ -45,17 +45,25 @@ class Jail:
     base_bytes: int = 0
 
     def prepare(self, num_seats: int) -> None:
-        """Open what children may read, build the rule sets of the fixed seats and lock the fork server itself."""
+        """Open what children may read and build the rule sets of the fixed seats."""
         layers = self.plan.layers
         if Layer.LANDLOCK in layers:
             self._open_readable()
             for seat in range(num_seats):
                 self.rulesets[seat] = move_high(self._ruleset(seat))
+        if Layer.SECCOMP in layers:
+            self.child_filter = seccomp.child_filter(
+                allow_processes=self.plan.allow_processes, deny_signals=Layer.SIGNAL_FILTER in layers
+            )
+        self.base_bytes = kernel.address_space_bytes()
+
+    def lock_server(self) -> None:
+        """Limit the fork server itself, and with it all its children to come."""
+        layers = self.plan.layers
         if Layer.RLIMITS in layers:
             self._limit_server()
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
-        self.base_bytes = kernel.address_space_bytes()
         if Layer.NO_CAPABILITIES in layers:
             kernel.drop_capabilities()
         if Layer.SLOT_UID in layers:
@@ -63,10 +71,7 @@ class Jail:
         if Layer.NO_NEW_PRIVS in layers:
             kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if Layer.SECCOMP in layers:
-            allow = self.plan.allow_processes
-            deny_signals = Layer.SIGNAL_FILTER in layers
-            self.child_filter = seccomp.child_filter(allow_processes=allow, deny_signals=deny_signals)
-            seccomp.server_filter(allow_processes=allow).load()
+            seccomp.server_filter(allow_processes=self.plan.allow_processes).load()
 
     def enter(self, seat: int, *, cpu_s: float, memory_bytes: int, server_pid: int, keep_below: int) -> None:
         """Lock this child in: own folder, own uid, limits, rule set, filter. Descriptors from `keep_below` up close."""

@@ -9,7 +9,7 @@ import ctypes
 import os
 import platform
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -34,6 +34,7 @@ _SYSCALLS = {
 MACHINE = platform.machine()
 _NR = _SYSCALLS.get(MACHINE, _SYSCALLS["x86_64"])
 _NR_CLOSE_RANGE = _NR["close_range"]
+_NR_IO_URING_SETUP = 425
 _NR_LANDLOCK_RESTRICT = _NR["landlock"] + 2
 
 
@@ -142,10 +143,11 @@ class FilterProgram:
 # Memory
 
 
-def collapse_heap(min_bytes: int = 2 * 2**20) -> int:
+def collapse_heap(spared: Collection[int] = (), min_bytes: int = 2 * 2**20) -> int:
     """Ask for huge pages under the private writable memory of this process; bytes collapsed.
 
-    Fork copies one entry per huge page instead of 512. Kernel >= 6.1; elsewhere 0 and no harm.
+    Fork copies one entry per huge page instead of 512. Kernel >= 6.1; elsewhere 0 and no harm. `spared` are the
+    huge pages, numbered by address, to leave alone.
     """
     collapsed = 0
     for line in Path("/proc/self/maps").read_text().splitlines():
@@ -154,13 +156,28 @@ def collapse_heap(min_bytes: int = 2 * 2**20) -> int:
         anonymous = len(fields) == 5 or fields[5] == "[heap]"
         if not anonymous or not fields[1].startswith("rw") or end - start < min_bytes:
             continue
-        first, last = -(-start // min_bytes) * min_bytes, end // min_bytes * min_bytes
-        if (
-            last > first
-            and _libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), MADV_COLLAPSE) == 0
-        ):
-            collapsed += last - first
+        for number in range(-(-start // min_bytes), end // min_bytes):
+            first = ctypes.c_void_p(number * min_bytes)
+            if number not in spared and not _libc.madvise(first, ctypes.c_size_t(min_bytes), MADV_COLLAPSE):
+                collapsed += min_bytes
     return collapsed
+
+
+def pin(spans: Sequence[tuple[int, int]]) -> int:
+    """Pin memory (first address, end) for as long as the returned descriptor is open; a fork copies it at once.
+
+    Raises:
+        OSError: no io_uring here, or too little memory may be locked.
+    """
+    ring = _check(_libc.syscall(_NR_IO_URING_SETUP, 1, ctypes.create_string_buffer(120)), "io_uring_setup")
+    vectors = b"".join(struct.pack("<QQ", start, end - start) for start, end in spans)
+    buffers = ctypes.create_string_buffer(vectors, len(vectors))
+    result = _libc.syscall(_NR_IO_URING_SETUP + 2, ring, 0, buffers, len(spans))
+    if result < 0:
+        number = ctypes.get_errno()
+        os.close(ring)
+        raise OSError(number, f"io_uring_register: {os.strerror(number)}")
+    return ring
 
 
 def address_space_bytes() -> int:

@@ -27,6 +27,7 @@ from sandbox import kernel, runner, streams
 from sandbox.child import Launch
 from sandbox.isolation import Layer
 from sandbox.jail import Jail, JailPlan, lower_priority, move_high
+from sandbox.rehearsal import lay_out_memory, rehearse
 from sandbox.tiers import STANDARD
 from sandbox.warmup import import_and_use
 
@@ -210,13 +211,11 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int, int
     return numbers[0], numbers[1], numbers[2]
 
 
-def _isolate(orders: dict[str, Any]) -> Jail:
+def _plan_jail(orders: dict[str, Any]) -> Jail:
     record = orders["plan"]
     layers = frozenset(Layer(layer) for layer in record["layers"])
     plan = JailPlan(**{**record, "layers": layers, "readable": tuple(record["readable"])})
     jail = Jail(plan=plan)
-    if Layer.HUGE_PAGES in layers:
-        kernel.collapse_heap()
     jail.prepare(orders["num_seats"])
     return jail
 
@@ -237,11 +236,15 @@ def start(orders: dict[str, Any]) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         deadline = runner.Deadline()
         deadline.install()
+        rehearse(orders["modules"], deadline)
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
         signals = move_high(kernel.signal_descriptor((signal.SIGCHLD,)))
         gc.collect()
         gc.freeze()
-        launch = Launch(_isolate(orders), deadline)
+        jail = _plan_jail(orders)
+        launch = Launch(jail, deadline)
+        lay_out_memory(launch, orders["modules"])
+        jail.lock_server()
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"[:2000].encode()
         control.send(REPLY.pack(Op.FAILED, 0, 0, 0, 0.0, 0) + text)

@@ -19,6 +19,7 @@ CALM = Limits(cpu_s=10, wall_s=120)
 SHARP = Limits(cpu_s=2, wall_s=2)
 """The peer's limits: 2 s."""
 CALL_TIMEOUT_S = 600.0
+_SMALL_LAZY = ("huge_pages", "eager_pages")
 MAX_CONTROL_SHIFT = 0.3
 """A round whose start of an interpreter takes so much longer or shorter than in the first round is void."""
 
@@ -205,7 +206,8 @@ def ratios(rounds: list[dict[str, Any]], key: str) -> dict[str, Any]:
 
 
 def waterfall(*, size: int, rounds: int, workers: int) -> list[dict[str, Any]]:
-    """Goodput as each idea is added: a process per call, preloading, no batch barrier, tiers, huge pages."""
+    """Goodput as each idea is added: a process per call, preloading, no batch barrier, tiers,
+    huge pages, pages that the fork copies at once."""
     programs = mix(size, loops=False)
     to_last_tier = [
         Program(kind=program.kind, code=program.code + "\n# sympy", stdout=program.stdout)
@@ -216,10 +218,11 @@ def waterfall(*, size: int, rounds: int, workers: int) -> list[dict[str, Any]]:
         spawned = peers.spawn_goodput(programs[:60], workers)
         figures.setdefault("spawn an interpreter per call", []).append(spawned)
         for name, batch, disabled, has_barrier in (
-            ("+ fork from a preloaded interpreter, batches of 32", to_last_tier, ("huge_pages",), True),
-            ("+ no batch barrier", to_last_tier, ("huge_pages",), False),
-            ("+ the cheapest tier", programs, ("huge_pages",), False),
-            ("+ huge pages", programs, (), False),
+            ("+ fork from a preloaded interpreter, batches of 32", to_last_tier, _SMALL_LAZY, True),
+            ("+ no batch barrier", to_last_tier, _SMALL_LAZY, False),
+            ("+ the cheapest tier", programs, _SMALL_LAZY, False),
+            ("+ huge pages", programs, ("eager_pages",), False),
+            ("+ pages copied by the fork", programs, (), False),
         ):
             with Sandbox(
                 workers=workers, slots_per_worker=64 // workers, disabled_layers=disabled

@@ -106,8 +106,8 @@ def run_race(
 ) -> dict[str, Any]:
     """Rounds of ours, peers, ours, ... Every round: without loops, then with 5% of them.
 
-    The peer is first tried in every way it can be driven, on a part of the programs; the best way of each of its
-    instances then runs every round.
+    The peer is first tried in every way it can be driven, on a part of the programs; the best of all then runs in
+    every round.
 
     Args:
         sandbox: ours.
@@ -122,16 +122,14 @@ def run_race(
         {"judge": name, "with_loops": with_loops, **row}
         for name, url in judges.items()
         for with_loops in (False, True)
-        for row in peers.try_ways(url, mix(size // 2, loops=with_loops))
+        for row in peers.try_ways(url, mix(size // 4, loops=with_loops))
     ]
     record: dict[str, Any] = {"size": size, "trials": trials, "rounds": []}
     for _ in range(rounds):
         entry: dict[str, Any] = {"control_s": peers.control_s(), "load_average": peers.load_average()}
         entry |= _our_round(sandbox, plain, loops)
         if judges:
-            entry["peer"] = {
-                name: _judge_round(url, name, trials, plain, loops) for name, url in judges.items()
-            }
+            entry["peer"] = _judge_round(judges, trials, plain, loops)
             again = _our_round(sandbox, plain, loops)
             entry["again"] = {key: again[key] for key in ("goodput", "goodput_with_loops")}
             for key in ("wrong", "late", "lost"):
@@ -161,14 +159,19 @@ def _our_round(sandbox: Sandbox, plain: list[Program], loops: list[Program]) -> 
 
 
 def _judge_round(
-    url: str, name: str, trials: list[dict[str, Any]], plain: list[Program], loops: list[Program]
+    judges: dict[str, str], trials: list[dict[str, Any]], plain: list[Program], loops: list[Program]
 ) -> dict[str, Any]:
+    """The peer with what did best in the trials."""
     row: dict[str, Any] = {}
     for key, programs in (("", plain), ("_with_loops", loops)):
-        tried = [t for t in trials if t["judge"] == name and t["with_loops"] == bool(key)]
-        best = max(tried, key=lambda trial: trial["goodput"])["way"]
-        goodput, num_bad = peers.judge_goodput(url, programs, peers.WAYS[best])
-        row |= {f"way{key}": best, f"goodput{key}": goodput, f"bad{key}": num_bad}
+        tried = [trial for trial in trials if trial["with_loops"] == bool(key)]
+        best = max(tried, key=lambda trial: trial["goodput"])
+        goodput, num_bad = peers.judge_goodput(judges[best["judge"]], programs, peers.WAYS[best["way"]])
+        row |= {
+            f"setting{key}": f"{best['judge']}, {best['way']}",
+            f"goodput{key}": goodput,
+            f"bad{key}": num_bad,
+        }
     return row
 
 
@@ -186,17 +189,14 @@ def mark_void(rounds: list[dict[str, Any]]) -> None:
 
 
 def ratios(rounds: list[dict[str, Any]], key: str) -> dict[str, Any]:
-    """Ours (the mean of before and after) over the best peer, per round: median, lowest, highest, rounds counted.
+    """Ours (the mean of before and after) over the peer, per round: median, lowest, highest, rounds counted.
 
-    >>> rounds = [{"void": False, "goodput": 30.0, "again": {"goodput": 50.0}, "peer": {"a": {"goodput": 2.0}}}]
+    >>> rounds = [{"void": False, "goodput": 30.0, "again": {"goodput": 50.0}, "peer": {"goodput": 2.0}}]
     >>> ratios(rounds, "goodput")["median"]
     20.0
     """
     counted = [entry for entry in rounds if not entry["void"]]
-    values = [
-        (entry[key] + entry["again"][key]) / 2 / max(way[key] for way in entry["peer"].values())
-        for entry in counted
-    ]
+    values = [(entry[key] + entry["again"][key]) / 2 / entry["peer"][key] for entry in counted]
     return {
         "median": statistics.median(values),
         "low": min(values),
@@ -206,8 +206,10 @@ def ratios(rounds: list[dict[str, Any]], key: str) -> dict[str, Any]:
 
 
 def waterfall(*, size: int, rounds: int, workers: int) -> list[dict[str, Any]]:
-    """Goodput as each idea is added: a process per call, preloading, no batch barrier, tiers,
-    huge pages, pages that the fork copies at once."""
+    """Goodput as each idea is added.
+
+    A process per call, preloading, no batch barrier, tiers, huge pages, pages that the fork copies at once.
+    """
     programs = mix(size, loops=False)
     to_last_tier = [
         Program(kind=program.kind, code=program.code + "\n# sympy", stdout=program.stdout)

@@ -1,0 +1,65 @@
+"""SmolLM2-135M, a real pretrained model, through template check, engine and trainer; where its folder is at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from config.resolve import resolve
+from sandbox.records import Limits
+from tests.trainer.fakes import AdmitAll, ScriptedTool
+from tests.trainer.tiny_models import teacher_forced
+from trainer.base import _copy_pretrained
+from trainer.engine_local import LocalEngine
+from trainer.grpo import GrpoTrainer, UpdateBatch
+from trainer.rollout import RolloutLoop, RolloutSettings, Task
+from trainer.rows import row_of
+from trainer.sampling import chat_format
+from trainer.template import check_template
+from trainer.tokenizer import FolderCodec
+from trainer.types import Problem
+
+
+@pytest.fixture(scope="module")
+def base(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = resolve([project_root / "config" / "smol.yaml"])
+    source = project_root / str(config.model.path)
+    if not (source / "config.json").is_file():
+        pytest.skip(f"{config.model.path} is not here; docs/guide.md makes it from a package")
+    made = tmp_path_factory.mktemp("smol")
+    _copy_pretrained(source, made, chat_format(config.rollout))
+    return made
+
+
+@pytest.mark.slow
+def test_smollm2_scores_in_engine_and_trainer_as_in_transformers(base: Path, project_root: Path) -> None:
+    """Rollouts of two problems, a tool response where the model calls; then one update on packed rows."""
+    config = resolve([project_root / "config" / "smol.yaml"], ["objective.layout=packed"])
+    chat = chat_format(config.rollout)
+    check_template(base, chat)
+    engine = LocalEngine(engine=0, capacity_tokens=4096, max_len=400, temperature=1.0)
+    engine.load_weights(base, version=0)
+    loop = RolloutLoop(
+        engines=[engine], policy=AdmitAll(), tool=ScriptedTool(), chat=chat, codec=FolderCodec.load(base),
+        settings=RolloutSettings(
+            run="r", checkpoint="c", benchmark="rl1", max_prompt=256, max_response=24, max_turns=3, temperature=1.0,
+            top_p=1.0, seed=5, policy_version=0, limits=Limits(), rejoin_iterations=2,
+        ),
+    )  # fmt: skip
+    problems = [Problem(id=name, prompt=f"What is {name}?", answer="1") for name in ("1 + 1", "12 * 12")]
+    tasks = [Task(problem=problem, sample=i) for problem in problems for i in range(2)]
+    rows = [row_of(trajectory, (-1.0) ** trajectory.sample) for trajectory, _ in loop.run(tasks)]
+    trainer = GrpoTrainer(base, config.objective, torch.device("cpu"))
+    for row, ours in zip(rows, trainer.logprobs(rows), strict=True):
+        behaviour = [p for p, on in zip(row.logprob, row.mask, strict=True) if on]
+        exact = teacher_forced(trainer.model, row.ids)
+        theirs = [exact[t - 1].item() for t, on in enumerate(row.mask) if on]
+        assert behaviour == pytest.approx(theirs, abs=1e-4)
+        assert ours == pytest.approx(theirs, abs=1e-4)
+    before = trainer.export_weights()["model.norm.weight"].clone()
+    metrics = trainer.update(UpdateBatch(rows=rows, lr=1e-5))
+    assert metrics.mismatch.max_abs_dlogp < 1e-4
+    assert metrics.shared_frac > 0
+    assert not torch.equal(before, trainer.export_weights()["model.norm.weight"])

@@ -49,14 +49,15 @@ _OF_MODULE = {
 def rehearse(modules: list[str], deadline: runner.Deadline) -> None:
     """Play calls through; `modules` are the preloaded ones. Standard output must lead nowhere."""
     programs = [*_PLAIN, *(program for name in modules for program in _OF_MODULE.get(name, ()))]
-    main, stdin = sys.modules["__main__"], sys.stdin
+    main, stdin, lines = sys.modules["__main__"], sys.stdin, dict(linecache.cache)
     for _ in range(ROUNDS):
         for program in programs:
             sys.stdin = io.StringIO()
             with contextlib.redirect_stderr(io.StringIO()):
                 _play(program, deadline)
     sys.modules["__main__"], sys.stdin = main, stdin
-    linecache.cache.pop(runner.FILE_NAME, None)
+    linecache.cache.clear()
+    linecache.cache.update(lines)
 
 
 def _play(program: str, deadline: runner.Deadline) -> None:

@@ -183,7 +183,7 @@ def _message(error: BaseException) -> str:
 def user_traceback(error: BaseException) -> str:
     """The traceback as Python prints it, with the frames of the user's code only."""
     try:
-        summary = traceback.TracebackException.from_exception(error, compact=True)
+        summary = traceback.TracebackException.from_exception(error, compact=True, lookup_lines=False)
         _keep_user_frames(summary)
         return "".join(summary.format()).rstrip("\n")
     except Exception:

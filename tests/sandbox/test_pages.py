@@ -1,0 +1,54 @@
+"""What every call writes is copied by the fork; nothing of one call is seen by another for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox import pages
+from sandbox.client import Sandbox
+from sandbox.records import Status
+from tests.sandbox.conftest import new_call
+
+FAULTS = "import resource\nresource.getrusage(resource.RUSAGE_SELF).ru_minflt"
+
+
+def _num_faults(*disabled: str) -> int:
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0, disabled_layers=disabled) as sandbox:
+        states = {state["layer"]: state["used"] for state in sandbox.started["states"]}
+        if not disabled and not states["eager_pages"]:
+            pytest.skip("this machine does not let memory be pinned")
+        sandbox.run(new_call("1"))
+        result = sandbox.run(new_call(FAULTS))
+    return int(result.value or "")
+
+
+def test_a_call_faults_far_less_where_the_fork_copies_its_pages() -> None:
+    assert 2 * _num_faults() < _num_faults("eager_pages")
+
+
+def test_pages_of_a_huge_page_are_pinned_only_where_many_are_written() -> None:
+    few = [k * pages.PAGE_BYTES for k in range(pages.DENSE - 1)]
+    many = [pages.HUGE_BYTES + 2 * k * pages.PAGE_BYTES for k in range(pages.DENSE)]
+    spans, dense = pages.split([*few, *many])
+    assert dense == {1}
+    assert spans == [(page, page + pages.PAGE_BYTES) for page in many]
+
+
+def test_what_one_call_changes_in_memory_no_other_sees(sandbox: Sandbox) -> None:
+    change = "import builtins, json, random\nbuiltins.mark = json.mark = 1\nrandom.seed = len\nlist(range(10**5))[-1]"
+    look = "import builtins, json, random\n(hasattr(builtins, 'mark'), hasattr(json, 'mark'), random.seed is len)"
+    calls = [new_call(code) for _ in range(20) for code in (change, look)]
+    results = sandbox.run_many(calls)
+    assert {result.status for result in results} == {Status.OK}
+    assert {result.value for result in results[1::2]} == {"(False, False, False)"}
+
+
+def test_a_rehearsal_leaves_no_trace(sandbox: Sandbox) -> None:
+    code = (
+        "import atexit, linecache, sys, threading\n"
+        "main = sys.modules['__main__']\n"
+        "print(sorted(name for name in vars(main) if not name.startswith('__')))\n"
+        "print(list(linecache.cache), threading.active_count(), sys.stdin.read() == '')"
+    )
+    result = sandbox.run(new_call(code))
+    assert result.stdout == ("['atexit', 'linecache', 'main', 'sys', 'threading']\n['<code>'] 1 True\n")

@@ -439,13 +439,16 @@ def _relation_against_value(relation: Relation, value: Answer) -> bool | None:
 
 
 def _is_named_sum(relation: Relation) -> bool:
-    """`m + n = 58` or `mn = .. = 58`: the left side only names a result. `x^2 + y^2 = 36` is an equation."""
+    """`m + n = 58`, `mn = .. = 58` or `NO / BO = 2`: the left side only names a result.
+
+    `x^2 + y^2 = 36` is an equation.
+    """
     first = relation.sides[0]
     if not isinstance(first, Expression) or same_value(
         value_of(_node_of(relation.sides[-1]), {}), Fraction(0)
     ):
         return False
-    return len(relation.sides) > 2 or _names_only(first.node)
+    return len(relation.sides) > 2 or _names_only(first.node) or _of_segments(first.node)
 
 
 def _node_of(answer: Answer) -> Node:
@@ -457,6 +460,14 @@ def _names_only(node: Node) -> bool:
     return node.op == "var" or (
         node.op in ("add", "mul", "neg") and all(_names_only(arg) for arg in node.args)
     )
+
+
+def _of_segments(node: Node) -> bool:
+    """Lengths and their ratios in the names of geometry: capital letters only."""
+    if node.op == "var":
+        return node.name.isupper()
+    known = node.op in ("mul", "div") or (node.op == "fn" and node.name == "abs")
+    return known and all(_of_segments(arg) for arg in node.args)
 
 
 def parses(text: str) -> bool:

@@ -50,6 +50,8 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\(?:mathbb|mathds|Bbb)\s*\{?\s*([A-Z])\s*\}?", r"\\mathbb{\1}"),
         (r"\\(?:Reals|reals|R)(?![A-Za-z])", r"\\mathbb{R}"),
         (r"\\operatorname\*?\s*\{\s*([A-Za-z]+)\s*\}", r"\\\1 "),
+        (r"\\mathrm\s*\{\s*([ei])\s*\}", r" \1 "),
+        (r"\\(?:measured)?angle\s*(?=[A-Z])", ""),
         (r"\\(?:math(?:rm|sf|tt)|text(?:rm|bf|it|sf|tt|normal|up)|mbox|hbox|emph)\s*\{", r"\\text{"),
         (
             r"\\(?:mathbf|boldsymbol|bm|mathit|mathcal|vec|hat|widehat|bar|overrightarrow)\s*\{([^{}]*)\}",

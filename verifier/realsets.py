@@ -118,6 +118,10 @@ def _of_relation(relation: Relation) -> RealSet:
     names = [_name(side) for side in relation.sides]
     if len(names) == 2 and not any(names):
         return _of_absolute(relation) if _absolute(relation) is not None else _of_linear(relation)
+    if len(names) == 3 and not any(names):
+        halves = (Relation(relation.sides[at : at + 2], relation.ops[at : at + 1]) for at in (0, 1))
+        low, high = (_of_relation(half) for half in halves)
+        return _intersect(low, high)
     if sum(name is not None for name in names) != 1:
         raise NotASet
     at = next(index for index, name in enumerate(names) if name is not None)

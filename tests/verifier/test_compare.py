@@ -188,3 +188,30 @@ def test_a_heavy_answer_equals_the_same_text() -> None:
 )
 def test_the_integer_rule_takes_literals_only(gold: str, answer: str, equal: bool) -> None:
     assert (compare_integers(gold, answer).outcome is Outcome.EQUAL) == equal
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "equal"),
+    [
+        (r"\frac{PQ}{RS}=\frac{2}{\sqrt{7}}", r"\frac{2}{\sqrt7}", True),
+        (r"\frac{PQ}{RS}=\frac{2}{\sqrt{7}}", r"\frac{\sqrt7}{2}", False),
+        ("|KL|=8", "8", True),
+        ("x/y=3", "3", False),
+        (r"\angle PQR=75^\circ", "75", True),
+        (r"75^\circ", r"\angle P = 57^\circ", False),
+        (r"2\le|w|\le\frac{9}{4}", r"w\in[-\frac94,-2]\cup[2,\frac94]", True),
+        (r"2\le|w|\le\frac{9}{4}", r"[2,\frac94]", False),
+        ("3<4x<7", r"(\frac34,\frac74)", True),
+        ("3<4x<7", "(3,7)", False),
+        (r"4-\frac{2}{\mathrm{e}}", r"4-\frac2e", True),
+        (r"4-\frac{2}{\mathrm{e}}", r"4+\frac{2}{\mathrm{e}}", False),
+    ],
+)
+def test_what_the_tests_of_math_verify_check_and_we_did_not_read(gold: str, answer: str, equal: bool) -> None:
+    """Named lengths and angles, an absolute value between two bounds, an upright e.
+
+    After github.com/huggingface/Math-Verify/tree/main/tests: test_numina_cases, test_open_thoughts and, where theirs
+    accepts a sum for a difference, test_yujianll.
+    """
+    assert (compare(gold, answer).outcome is Outcome.EQUAL) is equal
+    assert (compare(answer, gold).outcome is Outcome.EQUAL) is equal

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.pack import MicroBatch, Schedule, pack, packed_schedule, pad, padded_schedule
+from trainer.pack import (
+    MicroBatch,
+    Schedule,
+    Span,
+    pack,
+    packed_schedule,
+    pad,
+    padded_schedule,
+    prompt_of,
+    shared_schedule,
+)
 from trainer.types import Row
 
 lengths = st.lists(st.integers(1, 50), max_size=60)
@@ -201,3 +211,82 @@ def test_lists_of_different_length_are_refused() -> None:
     row = Row(ids=[1, 2], mask=[False, True], logprob=[0.0], advantage=1.0, group="g")
     with pytest.raises(ValueError, match="row 0 has 2 ids, 2 mask entries and 1 log-probs"):
         pad([row], [0])
+
+
+# --- prompts laid once -----------------------------------------------------------------------------------
+
+grouped_rows = st.lists(
+    st.tuples(st.sampled_from([(7, 8, 9), (7, 8), (5,)]), st.lists(st.booleans(), max_size=6)), min_size=1, max_size=10
+).map(
+    lambda drawn: [
+        a_row([*prompt, *range(20, 20 + len(own))], [len(prompt) + i for i, on in enumerate(own) if on])
+        for prompt, own in drawn
+    ]
+)  # fmt: skip
+"""Rows of three prompts, one a prefix of another; some without a sampled token."""
+
+
+@given(grouped_rows, st.integers(9, 40), st.integers(1, 4))
+def test_a_shared_schedule_holds_each_row_once_within_the_cells_that_are_computed(
+    rows: list[Row], max_tokens: int, num_ranks: int
+) -> None:
+    schedule = shared_schedule(rows, max_tokens, num_ranks)
+    assert rows_of(schedule) == list(range(len(rows)))
+    assert len({len(rank) for rank in schedule.ranks}) == 1
+    assert len(schedule.ranks) == num_ranks
+    for part in schedule.micro_batches:
+        assert pack(rows, part, share=True).ids.size <= max_tokens
+    assert schedule == shared_schedule(rows, max_tokens, num_ranks)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
+def test_ranks_share_the_cells_of_one_large_prompt_evenly(num_ranks: int) -> None:
+    """Runs are cut at a rank's share, so that one group does not leave the other ranks idle."""
+    same = [a_row([1, 2, 3, *range(20, 26)], [3, 4, 5, 6, 7, 8]) for _ in range(8)]
+    schedule = shared_schedule(same, 1000, num_ranks)
+    sizes = [sum(len(part) for part in rank) for rank in schedule.ranks]
+    assert sum(sizes) == 8
+    assert min(sizes) >= 8 // num_ranks - 1
+
+
+@given(grouped_rows)
+def test_rows_of_a_shared_layout_see_their_own_tokens_in_order_and_no_others(rows: list[Row]) -> None:
+    indices = list(range(len(rows)))
+    batch = pack(rows, indices, share=True)
+    ids, positions = batch.ids.reshape(-1), batch.position_ids.reshape(-1)
+    covered = [cell for span in batch.spans for cell in range(span.start, span.end)]
+    assert covered == list(range(ids.size))
+    assert batch.num_used == ids.size
+    assert batch.padding_frac == 0.0
+    seen_of_cell = {
+        cell: [*range(span.before_start, span.before_end), *range(span.start, cell + 1)]
+        for span in batch.spans
+        for cell in range(span.start, span.end)
+    }
+    for source, target, row in zip(batch.source_S, batch.target_S, batch.row_S, strict=True):
+        seen = seen_of_cell[int(source)]
+        assert ids[seen].tolist() == rows[row].ids[: len(seen)]
+        assert positions[seen].tolist() == list(range(len(seen)))
+        assert rows[row].ids[len(seen)] == target
+    assert flat(batch) == flat(pack(rows, indices))
+
+
+def test_a_prompt_that_one_row_has_is_laid_within_its_row() -> None:
+    rows = [a_row([1, 2, 3], [2]), a_row([4, 5, 6], [1, 2]), a_row([4, 8], [1])]
+    batch = pack(rows, [0, 1, 2], share=True)
+    assert batch.ids.tolist() == [[1, 2, 3, 4, 5, 6, 8]]
+    assert batch.spans == (Span(0, 3), Span(3, 4), Span(4, 6, 3, 4), Span(6, 7, 3, 4))
+    assert batch.source_S.tolist() == [1, 3, 4, 3]
+    assert prompt_of(rows[0]) == (1, 2)
+    assert prompt_of(a_row([1, 2], [])) == (1, 2)
+
+
+def test_an_unshared_layout_has_one_span_a_row() -> None:
+    rows = [a_row([1, 2, 3], [2]), a_row([1, 2], [1])]
+    assert pack(rows, [0, 1]).spans == (Span(0, 3), Span(3, 5))
+    assert pad(rows, [0, 1]).spans == ()
+
+
+def test_rows_that_cannot_fit_a_shared_schedule_are_refused_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match=r"row 1 has 3 tokens.*objective.micro_batch_tokens"):
+        shared_schedule([a_row([1], []), a_row([1, 2, 3], [2])], 2)

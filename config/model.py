@@ -225,6 +225,15 @@ class ObjectiveSection(Section):
     """Keep one activation per layer and compute the rest twice: less memory, about a third more work."""
 
     @model_validator(mode="after")
+    def _kernel_gives_what_is_asked(self) -> Self:
+        if self.head_kernel == "liger" and self.entropy_weight:
+            raise ValueError(
+                "objective.entropy_weight needs gradients of the entropy, which objective.head_kernel = liger does not "
+                "give; set head_kernel to chunked"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _oversample_matches_selection(self) -> Self:
         if self.roc.selection is RocSelection.NONE and self.roc.oversample != 1:
             raise ValueError(

@@ -49,12 +49,19 @@ def hidden_states(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
 
 
 def score_batch(
-    model: PreTrainedModel, batch: MicroBatch, temperature: float, kernel: Kernel = "chunked"
+    model: PreTrainedModel,
+    batch: MicroBatch,
+    temperature: float,
+    kernel: Kernel = "chunked",
+    *,
+    entropy_grad: bool = False,
 ) -> TokenScores:
-    """Log-prob and entropy of every sampled token, with gradient."""
+    """Log-prob and entropy of every sampled token; the log-prob with gradient, the entropy where asked for."""
     targets = torch.from_numpy(batch.target_S).to(model.device)
-    scores = liger_scores if kernel == "liger" else token_scores
-    return scores(_for_head(hidden_states(model, batch)), head_weight(model), targets, temperature)
+    hidden_SH = _for_head(hidden_states(model, batch))
+    if kernel == "liger":
+        return liger_scores(hidden_SH, head_weight(model), targets, temperature)
+    return token_scores(hidden_SH, head_weight(model), targets, temperature, entropy_grad=entropy_grad)
 
 
 @torch.inference_mode()

@@ -8,7 +8,7 @@ function of the batch, a rank runs its part of it and gradients are summed (`tra
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -21,7 +21,15 @@ from trainer.attention import SPANS
 from trainer.forward import computing, score_batch, table_batch
 from trainer.liger import check_liger
 from trainer.model import checkpoint_activations, load_model
-from trainer.objective import Clip, TokenSums, clipped_loss, mismatch_sums, row_weights
+from trainer.objective import (
+    Clip,
+    TokenSums,
+    clipped_loss,
+    entropy_bonus,
+    kl_penalty,
+    mismatch_sums,
+    row_weights,
+)
 from trainer.optimizer import adamw, load_optimizers, save_optimizers, set_lr
 from trainer.pack import MicroBatch, Schedule, pack, pad, padded_schedule, shared_schedule
 from trainer.ranks import Ranks
@@ -36,6 +44,8 @@ class UpdateBatch:
     lr: float
     old_logprobs: Sequence[Sequence[float]] | None = None
     """Per row, per sampled token, before the first update of the step. None: this is the only update, old = current."""
+    reference_logprobs: Sequence[Sequence[float]] | None = None
+    """Like `old_logprobs`, under the stage's first policy; needed while `objective.kl_weight` is not 0."""
     mini_batch_rows: int | None = None
     """Rows the release's normalisation expects; see `objective.row_weights`."""
 
@@ -80,6 +90,9 @@ class GrpoTrainer:
             self.model, lr=section.lr, betas=section.betas, weight_decay=section.weight_decay
         )
         self._clip = Clip(low=objective.clip_low, high=objective.clip_high)
+        self._reference = (
+            {n: p.detach().clone() for n, p in self.model.named_parameters()} if objective.kl_weight else None
+        )
 
     def update(self, batch: UpdateBatch) -> UpdateMetrics:
         """One AdamW step on the clipped loss. A batch without rows changes nothing.
@@ -106,7 +119,7 @@ class GrpoTrainer:
             try:
                 for indices in filter(None, schedule.ranks[self.ranks.rank]):
                     layout = self._lay_out(rows, indices)
-                    part = part + self._micro_batch(layout, rows, weights, batch.old_logprobs)
+                    part = part + self._micro_batch(layout, rows, weights, batch)
             except ValueError as error:
                 complaint = error
         self._agree(complaint)
@@ -142,6 +155,17 @@ class GrpoTrainer:
         values = self.ranks.sum(held).tolist()
         return [values[start:end] for start, end in pairwise(starts)]
 
+    def reference_logprobs(self, rows: Sequence[Row]) -> list[list[float]] | None:
+        """Log-probs of the sampled tokens under the weights this trainer began with; None while no KL term asks."""
+        if self._reference is None:
+            return None
+        present = {name: p.detach().clone() for name, p in self.model.named_parameters()}
+        try:
+            self._put(self._reference)
+            return self.logprobs(rows)
+        finally:
+            self._put(present)
+
     def export_weights(self) -> dict[str, torch.Tensor]:
         """The live parameters by name (tied ones once), for an engine in this process."""
         return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
@@ -163,7 +187,9 @@ class GrpoTrainer:
         load_optimizers([self.optimizer], path)
 
     def load_weights(self, path: Path) -> None:
-        tensors = load_file(path)
+        self._put(load_file(path))
+
+    def _put(self, tensors: Mapping[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(tensors[name])
@@ -192,28 +218,39 @@ class GrpoTrainer:
         layout: MicroBatch,
         rows: list[Row],
         weights: list[float],
-        old_logprobs: Sequence[Sequence[float]] | None,
+        batch: UpdateBatch,
     ) -> _Part:
-        device = self.model.device
-        scores = score_batch(self.model, layout, _temperature(rows), self.objective.head_kernel)
+        device, objective = self.model.device, self.objective
+        scores = score_batch(
+            self.model,
+            layout,
+            _temperature(rows),
+            objective.head_kernel,
+            entropy_grad=objective.entropy_weight > 0,
+        )
         current = scores.logprob_S
         behaviour = torch.from_numpy(layout.behaviour_S).to(device, current.dtype)
         everything = torch.ones_like(current, dtype=torch.bool)
-        if old_logprobs is None:
-            old = current.detach()
-        else:
-            flat = [value for index in layout.rows for value in old_logprobs[index]]
-            old = torch.tensor(flat, dtype=current.dtype, device=device)
+        old = current.detach() if batch.old_logprobs is None else _flat(batch.old_logprobs, layout, current)
+        weight_S = torch.tensor(weights, dtype=current.dtype, device=device)[
+            torch.from_numpy(layout.row_S).to(device)
+        ]
         loss, sums = clipped_loss(
             current,
             old,
             torch.from_numpy(layout.advantage_S).to(device, current.dtype),
-            torch.tensor(weights, dtype=current.dtype, device=device)[
-                torch.from_numpy(layout.row_S).to(device)
-            ],
+            weight_S,
             everything,
             self._clip,
         )
+        # Terms that the paper removes (section 2.2); experiment arms put them back.
+        if objective.kl_weight:
+            if batch.reference_logprobs is None:
+                raise ValueError("objective.kl_weight needs the log-probs of a reference policy")
+            reference = _flat(batch.reference_logprobs, layout, current)
+            loss = loss + objective.kl_weight * kl_penalty(current, reference, weight_S, everything)
+        if objective.entropy_weight:
+            loss = loss - objective.entropy_weight * entropy_bonus(scores.entropy_S, weight_S, everything)
         loss.backward()
         return _Part(
             loss=loss.item(),
@@ -278,6 +315,12 @@ def _over(sums: TokenSums, ranks: Ranks, device: torch.device) -> TokenSums:
         for name, total in zip(names[:-1], totals, strict=True)
     ]
     return TokenSums(**dict(zip(names, [*values, ranks.largest(largest, device)], strict=True)))
+
+
+def _flat(logprobs: Sequence[Sequence[float]], layout: MicroBatch, like: torch.Tensor) -> torch.Tensor:
+    """Log-probs per row as one number per sampled token of a micro-batch, in the order of its rows."""
+    flat = [value for index in layout.rows for value in logprobs[index]]
+    return torch.tensor(flat, dtype=like.dtype, device=like.device)
 
 
 def _temperature(rows: Sequence[Row]) -> float:

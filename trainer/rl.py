@@ -177,6 +177,7 @@ class RlStage:
             return []
         num = self.objective.updates_per_step
         old = self.trainer.logprobs(rows) if num > 1 else None
+        reference = self.trainer.reference_logprobs(rows) if self.objective.kl_weight else None
         sampled_rows = (
             self.section.prompts_per_step * self.objective.group_size * self.objective.roc.oversample
         )
@@ -186,6 +187,7 @@ class RlStage:
                     rows=[rows[i] for i in part],
                     lr=lr,
                     old_logprobs=[old[i] for i in part] if old is not None else None,
+                    reference_logprobs=[reference[i] for i in part] if reference is not None else None,
                     mini_batch_rows=sampled_rows // num,
                 )
             )

@@ -158,3 +158,50 @@ def test_the_next_stage_can_take_over_the_optimizer_alone(tiny_checkpoint: Path,
     assert not same(weights(kept), weights(reset))
     first.update(UpdateBatch(rows=ragged(), lr=1e-3))
     assert same(weights(kept), weights(first))
+
+
+def test_the_kl_term_pulls_back_to_the_first_policy_and_vanishes_there(tiny_checkpoint: Path) -> None:
+    """At the reference the term and its gradient are 0; after a step away its gradient is that of k3."""
+    rows = ragged()
+    plain, held = trainer_of(tiny_checkpoint), trainer_of(tiny_checkpoint, kl_weight=0.5)
+    assert plain.reference_logprobs(rows) is None
+    reference = held.reference_logprobs(rows)
+    assert reference == held.logprobs(rows)
+    for trainer in (plain, held):
+        trainer.update(UpdateBatch(rows=rows, lr=1e-3, reference_logprobs=reference))
+    assert same(weights(plain), weights(held))
+    assert held.reference_logprobs(rows) == reference
+    away = weights(held)
+    silent = [replace(row, advantage=0.0) for row in rows]
+    held.update(UpdateBatch(rows=silent, lr=1e-4, reference_logprobs=reference))
+    now = held.logprobs(rows)
+    held._put(away)
+    before = held.logprobs(rows)
+    assert _k3(now, reference) < _k3(before, reference)
+
+
+def _k3(current: list[list[float]], reference: list[list[float]] | None) -> float:
+    assert reference is not None
+    pairs = [(c, r) for cs, rs in zip(current, reference, strict=True) for c, r in zip(cs, rs, strict=True)]
+    return sum(math.exp(r - c) - 1 - (r - c) for c, r in pairs)
+
+
+def test_a_kl_term_without_a_reference_is_refused_before_any_weight_moves(tiny_checkpoint: Path) -> None:
+    trainer = trainer_of(tiny_checkpoint, kl_weight=0.5)
+    before = weights(trainer)
+    with pytest.raises(ValueError, match="reference policy"):
+        trainer.update(UpdateBatch(rows=ragged(), lr=1e-3))
+    assert same(before, weights(trainer))
+
+
+def test_the_entropy_bonus_raises_the_entropy(tiny_checkpoint: Path) -> None:
+    silent = [replace(row, advantage=0.0) for row in ragged()]
+    trainer = trainer_of(tiny_checkpoint, entropy_weight=1.0)
+    first = trainer.update(UpdateBatch(rows=silent, lr=1e-3)).entropy_mean
+    second = trainer.update(UpdateBatch(rows=silent, lr=1e-3)).entropy_mean
+    assert second > first
+    without = trainer_of(tiny_checkpoint)
+    before = weights(without)
+    without.backward(UpdateBatch(rows=silent, lr=1e-3))
+    assert all(p.grad is None or not p.grad.any() for p in without.model.parameters())
+    assert same(before, weights(without))

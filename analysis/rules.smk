@@ -74,6 +74,7 @@ rule write_tables:
     """Our scores beside the published ones, as CSV, Markdown and LaTeX."""
     input:
         expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
+        expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.arms),
         "results/reference/paper.yaml",
     output:
         f"{RUN}/tables/manifest.json",

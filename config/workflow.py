@@ -77,7 +77,7 @@ class Workflow:
         """Sections of one arm: its stages as the arm changes them, tested as the plan for rl1 says."""
         run = ArmRun(arm, origin, seed)
         changed = self._checked(lambda: config_of_arm(self.config, run))
-        sections = json.loads(sections_json(changed, (*stage_sections(run), "eval", "analysis")))
+        sections = json.loads(sections_json(changed, (*stage_sections(run), "eval")))
         sections["eval"]["plans"] = {"rl1": sections["eval"]["plans"]["rl1"]}
         return canonical(sections)
 

@@ -180,7 +180,7 @@ def arm(
 
         run = ArmRun(name, origin, seed)
         view, where = read_sections(
-            (*stage_sections(run), "eval", "analysis"),
+            (*stage_sections(run), "eval"),
             sections=sections,
             runtime=runtime,
             config=config or [],

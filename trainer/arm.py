@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from config.arms import MAIN, ArmRun, load_arms
@@ -27,7 +28,7 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
 
     Args:
         run: arm, origin and seed.
-        view: sandbox, rollout, objective, the arm's stages of rl, eval and analysis, as the arm changes them.
+        view: sandbox, rollout, objective, the arm's stages of rl and eval, as the arm changes them.
         runtime: of the main run.
     """
     main = RunFolder.of(runtime)
@@ -49,6 +50,8 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
         run_stage(stage, view, own, pool, pool_digest(pool))
     last = stages[-1]
     plan = view.eval.plans["rl1"]
+    # Of this summary one mean is read; settings of intervals would only make finished arms run again.
+    view.analysis = SimpleNamespace(seed=0, confidence=0.95)
     summary = evaluate(
         place=Place(checkpoint=folder.checkpoint(last), name=last),
         plans=[plan],

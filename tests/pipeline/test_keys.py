@@ -22,12 +22,12 @@ ANALYSIS = {"claims_verdicts": 1, "draw_figures": 1, **REPORT}
 RL3 = {"rl3": 1, "evaluate": 1, "score": 1, "entropy": 1, "write_tables": 1, **ANALYSIS}
 HARD = RL3 | {"hard": 1}
 RL2 = HARD | {"rl2": 1, "evaluate": 2}
-RL1 = RL2 | {"rl1": 1, "evaluate": 3}
+RL1 = RL2 | {"rl1": 1, "evaluate": 3, "arm": 1, "arm_of_main": 1}
 SFT = RL1 | {"sft": 1, "evaluate": 4, "score": 2}
 BASE = SFT | {"base": 1, "evaluate": 5}
 CORPUS = BASE | {"corpus": 1}
 DATA = CORPUS | {"data": 1}
-EVALUATION = {"evaluate": 5, "score": 2, "entropy": 1, "write_tables": 1, **ANALYSIS}
+SCORES = {"evaluate": 5, "score": 2, "entropy": 1, "write_tables": 1, "arm_of_main": 1, **ANALYSIS}
 TABLE: dict[str, dict[str, int]] = {
     "model": BASE,
     "data": DATA,
@@ -40,9 +40,11 @@ TABLE: dict[str, dict[str, int]] = {
     "rl.rl2": RL2,
     "rl.rl3": RL3,
     "rl.filter": HARD,
-    "eval": EVALUATION,
+    "eval": SCORES | {"arm": 1},
     "eval.plans": {"evaluate": 1, "score": 1, "entropy": 1, "write_tables": 1, **ANALYSIS},
-    "analysis": EVALUATION,
+    "arms": {"write_tables": 1, **ANALYSIS},
+    "arms.seeds": {"arm": 2, "write_tables": 1, **ANALYSIS},
+    "analysis": SCORES,
     "runtime": {},
 }
 """Section -> rules to run; the longest section that a key begins with counts."""
@@ -66,6 +68,7 @@ VALUES: dict[str, Any] = {
     "objective.optimizer.betas": [0.9, 0.99],
     "objective.updates_per_step": 2,
     "sft.betas": [0.9, 0.99],
+    "arms.names": ["grpo_g"],
     "analysis.confidence": 0.9,
     "eval.plans": {"rl3": {"k": 3}},
     "runtime.run": None,

@@ -20,7 +20,7 @@ from trainer.run_folder import RunFolder
 
 
 def view(config: Config, run: ArmRun) -> Any:
-    return view_of(config_of_arm(config, run), (*stage_sections(run), "eval", "analysis"))
+    return view_of(config_of_arm(config, run), (*stage_sections(run), "eval"))
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
-# Nine verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
+# Ten verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
 #
 #   setup      virtual environment in .venv, packages pinned by constraints.txt
 #   reproduce  the whole pipeline; ARGS="--configfile config/micro.yaml" and the like go to snakemake
 #   test       all tests, KILLS kill moments among them      test-kill  kill moments alone
+#   ablations  every experiment arm: up to 2 hours on 2 cores; resumes
 #   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
 #   lock       resolve constraints.txt afresh                bench      speed against peers, as JSON
 #   clean      remove caches (never results)
@@ -10,7 +11,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup reproduce test test-kill check fmt lock bench clean
+.PHONY: setup reproduce ablations test test-kill check fmt lock bench clean
 
 PYTHON ?= python3
 CORES ?= all
@@ -47,6 +48,9 @@ $(READY): pyproject.toml constraints.txt
 
 reproduce: $(READY)
 	@$(IN_VENV) snakemake --cores $(CORES) reproduce $(ARGS)
+
+ablations: $(READY)
+	@$(IN_VENV) snakemake --cores $(CORES) ablations $(ARGS)
 
 # One pytest after the other: hostile code and kills must not disturb the clocks of unit tests.
 test: KILLS ?= 5

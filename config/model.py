@@ -382,7 +382,7 @@ class EvalSection(Section):
 
 
 class ArmsSection(Section):
-    """Experiment arms of the default run, from its own SFT checkpoint; config/arms.yaml says what each changes."""
+    """Experiment arms of the default run, from its own SFT checkpoint; config/experiments/arms.yaml has them all."""
 
     names: list[str]
     seeds: Count

@@ -22,7 +22,7 @@ STAGES = {"sft": " sft ", "rl1": "--stage 1", "rl2": "--stage 2", "rl3": "--stag
 RL_CALLS = (
     ("rollout", "trainer.rollout", "RolloutLoop._end_turn", 40),
     ("grade", "trainer.rl", "RlStage._grade", 2),
-    ("update", "trainer.grpo", "GrpoTrainer._backward", 3),
+    ("update", "trainer.grpo", "GrpoTrainer._micro_batch", 3),
     ("optimizer step", "trainer.grpo", "GrpoTrainer._step", 2),
     ("journal", "trainer.workdir", "WorkDir.append", 4),
     ("save", "trainer.grpo", "save_optimizers", 2),

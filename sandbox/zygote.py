@@ -37,6 +37,10 @@ REPLY = struct.Struct("<BIiidQ")
 """op, seat, pid, wait status, CPU seconds, max RSS in bytes."""
 
 
+GC_THRESHOLDS = (20_000, 20, 20)
+"""Compiling a short program alone would pass the usual 700 objects, and a collection touches cold memory."""
+
+
 class Op(IntEnum):
     """Requests, then replies."""
 
@@ -241,6 +245,7 @@ def start(orders: dict[str, Any]) -> None:
         signals = move_high(kernel.signal_descriptor((signal.SIGCHLD,)))
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         jail = _plan_jail(orders)
         launch = Launch(jail, deadline)
         lay_out_memory(launch, orders["modules"])

@@ -1,0 +1,133 @@
+"""The measures of the bench count right; their times are nobody's business here."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from sandbox.bench import QUICK, SECTIONS, is_valid, sections_of
+from sandbox.cli import app
+from sandbox.measures import burst, cells, kills, offered, race, soak, starvation
+from sandbox.measures.workload import Program
+from sandbox.records import Status, ToolResult
+
+
+def test_every_call_of_a_burst_ends_well_and_once() -> None:
+    told = burst.burst(size=60, workers=1, slots=4)
+    assert (told["ok"], told["rejected"], told["lost"], told["other"]) == (60, 0, 0, 0)
+    assert told["answered_twice"] == 0
+    assert told["descriptors_after"] <= told["descriptors_before"]
+
+
+def test_with_a_queue_limit_what_is_refused_is_counted_and_ends_well_later() -> None:
+    told = burst.refused_burst(size=60, workers=1, slots=2, queue_limit=5)
+    assert told["first"]["rejected"] > 0
+    assert told["ok_plus_rejected"] == 60
+    assert told["ok_after_retries"] == 60
+
+
+def test_a_wrong_output_is_not_counted_as_ok() -> None:
+    right = ToolResult(id="a", status=Status.OK, stdout="a\n")
+    wrong = ToolResult(id="b", status=Status.OK, stdout="a\n")
+    assert burst.count([right, wrong, ToolResult(id="c", status=Status.LOST)]) == {
+        "ok": 1,
+        "rejected": 0,
+        "lost": 1,
+        "other": 1,
+    }
+
+
+def test_a_soak_leaves_no_descriptor_zombie_or_file() -> None:
+    told = soak.soak(size=60, workers=1, samples=3)
+    assert told["faults"] == 0
+    growth = told["growth"]
+    assert [growth[key] for key in ("descriptors", "zombies", "shared_memory_files", "temporary_files")] == [
+        0,
+        0,
+        0,
+        0,
+    ]
+
+
+@pytest.mark.kill
+def test_a_killed_process_of_ours_loses_no_call_and_doubles_none() -> None:
+    for victim, row in kills.kills(rounds=1, workers=1).items():
+        assert (row["missing"], row["doubled"]) == (0, 0), victim
+        assert set(row["statuses"]) <= {"ok", "lost"}, victim
+        assert sum(row["statuses"].values()) == kills.LOAD, victim
+        assert row["next_call"] == {"ok": 1}, victim
+
+
+def test_a_bare_cell_gives_the_same_value_as_ours() -> None:
+    assert len(cells._bare_ms(3, has_value=True)) == 3
+
+
+def test_answers_and_tool_calls_arrive_as_planned() -> None:
+    import random
+
+    plan = starvation._plan(2, 5.0, random.Random(1))
+    proofs = [arrival for arrival in plan if not arrival[1]]
+    assert len(proofs) == 2 * starvation.BATCH
+    assert (
+        sum("process_time" in code for _, _, code in proofs) == 2 * starvation.BATCH * starvation.SLOW_SHARE
+    )
+    assert [at for at, _, _ in plan] == sorted(at for at, _, _ in plan)
+
+
+def test_cores_for_the_load_of_the_paper_need_a_load_that_is_fast_enough() -> None:
+    rows = [{"load": 0.5, "mean_ms": 900.0}]
+    assert offered.cores_needed(100.0, rows) == {"burst": 750.0}
+
+
+@pytest.mark.parametrize(
+    ("status", "stdout", "counts"),
+    [
+        (Status.OK, "7", (0, 0, 0)),
+        (Status.OK, "8", (1, 0, 0)),
+        (Status.TIMEOUT, "", (0, 1, 0)),
+        (Status.LOST, "7", (0, 0, 1)),
+    ],
+)
+def test_wrong_late_and_lost_are_told_apart(
+    status: Status, stdout: str, counts: tuple[int, int, int]
+) -> None:
+    score = race.Score(0.0)
+    program = Program(kind="print", code="print(7)", stdout="7")
+    right = race._count(score, program, ToolResult(id="x", status=status, stdout=stdout))
+    assert (score.num_wrong, score.num_late, score.num_lost) == counts
+    assert right == (counts == (0, 0, 0))
+
+
+def test_a_loop_is_right_only_as_a_timeout() -> None:
+    loop = Program(kind="loop", code="while True: pass")
+    assert race.is_right(loop, ToolResult(id="x", status=Status.TIMEOUT))
+    assert not race.is_right(loop, ToolResult(id="x", status=Status.OK))
+
+
+def test_a_record_with_a_lost_call_is_not_valid() -> None:
+    entry = {"wrong": 0, "lost": 0}
+    assert is_valid({"rounds": [entry]})
+    assert not is_valid({"rounds": [{**entry, "lost": 1}]})
+    assert not is_valid({"rounds": [], "kills": {"node": {"missing": 1, "doubled": 0}}})
+    assert not is_valid({"rounds": [], "soak": {"faults": 1}})
+
+
+def test_the_short_sections_run_unless_others_are_named() -> None:
+    assert sections_of([], quick=True) == QUICK
+    assert sections_of(["all"], quick=False) == SECTIONS
+    assert not {"burst", "soak"} & set(sections_of([], quick=False))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--only", "nonsense"], "sections are race"),
+        (["--against", "other=http://x"], "give code-judge=http://HOST:PORT"),
+        (["--against", "code-judge"], "give code-judge=http://HOST:PORT"),
+    ],
+)
+def test_a_wrong_option_ends_in_one_line_and_status_2(options: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["bench", *options])
+    assert result.exit_code == 2
+    assert said in result.output
+    assert len(result.output.strip().splitlines()) == 1

@@ -177,7 +177,7 @@ def _run_plan(
 @contextmanager
 def _open(plan: EvalPlan, place: Place, settings: Any, view: Any, runtime: RuntimeSection) -> Iterator[Any]:
     """A sampler with its weights, or with a server in their place."""
-    from trainer.sampling import Sampler, chat_format, open_sampler, open_tool
+    from trainer.sampling import Sampler, open_sampler, open_tool, rollout_chat
 
     if place.endpoint is None:
         with open_sampler(
@@ -198,12 +198,12 @@ def _open(plan: EvalPlan, place: Place, settings: Any, view: Any, runtime: Runti
             top_p=settings.top_p,
             capacity_tokens=view.rollout.kv_tokens,
         ) as engine,
-        open_tool(view.sandbox, runtime, plan.control) as tool,
+        open_tool(view.sandbox, runtime, plan.control, view.rollout.tool.own) as tool,
     ):
         yield Sampler(
             engine=engine,  # pyright: ignore[reportArgumentType]
             tool=tool,
-            chat=chat_format(view.rollout),
+            chat=rollout_chat(view.rollout),
             codec=codec,
             settings=settings,
             rollout=view.rollout,

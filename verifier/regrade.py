@@ -188,6 +188,8 @@ def _golds(path: Path) -> dict[str, str]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        raise RegradeError(f"cannot read {path}: no such file")
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 

@@ -77,3 +77,12 @@ def test_regrading_without_golds_says_what_to_pass(tmp_path: Path) -> None:
     result = run.invoke(app, ["regrade", str(samples)])
     assert result.exit_code == 2
     assert "--golds" in result.output
+
+
+def test_regrading_a_file_that_is_not_there_or_not_ours_is_one_line(tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": 1}\n')
+    for path, told in ((tmp_path / "none.parquet", "no such file"), (other, "row 1 is no sample of ours")):
+        result = run.invoke(app, ["regrade", str(path)])
+        assert result.exit_code == 2
+        assert told in result.output

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -314,7 +315,8 @@ def _over(sums: TokenSums, ranks: Ranks, device: torch.device) -> TokenSums:
         int(total) if name.startswith("num_") else total
         for name, total in zip(names[:-1], totals, strict=True)
     ]
-    return TokenSums(**dict(zip(names, [*values, ranks.largest(largest, device)], strict=True)))
+    named: dict[str, Any] = dict(zip(names, [*values, ranks.largest(largest, device)], strict=True))
+    return TokenSums(**named)
 
 
 def _flat(logprobs: Sequence[Sequence[float]], layout: MicroBatch, like: torch.Tensor) -> torch.Tensor:

@@ -63,8 +63,10 @@ def in_type(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
     return model
 
 
-def rms_norm(module: Qwen3RMSNorm, hidden: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.rms_norm(hidden, hidden.shape[-1:], module.weight, module.variance_epsilon)
+def rms_norm(module: Qwen3RMSNorm, hidden_states: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.rms_norm(
+        hidden_states, hidden_states.shape[-1:], module.weight, module.variance_epsilon
+    )
 
 
 def behaviour(batch: list[Row]) -> list[list[float]]:

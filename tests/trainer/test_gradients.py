@@ -135,7 +135,7 @@ def test_activation_checkpointing_changes_no_gradient_and_switches_no_dropout_on
     calls = count_layer_calls(saving)
     one, other = gradient_of(plain, rows())[1], gradient_of(saving, rows())[1]
     assert torch.equal(one, other)
-    assert calls[0] > len(saving.model.base_model.layers) * len(saving._schedule(rows()).micro_batches)
+    assert calls[0] > saving.model.config.num_hidden_layers * len(saving._schedule(rows()).micro_batches)
 
 
 def count_layer_calls(trainer: GrpoTrainer) -> list[int]:
@@ -145,8 +145,9 @@ def count_layer_calls(trainer: GrpoTrainer) -> list[int]:
     def count(*_: object) -> None:
         calls[0] += 1
 
-    for layer in trainer.model.base_model.layers:
-        layer.self_attn.register_forward_hook(count)
+    for name, module in trainer.model.named_modules():
+        if name.endswith("self_attn"):
+            module.register_forward_hook(count)
     return calls
 
 

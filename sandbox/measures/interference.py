@@ -20,12 +20,12 @@ import numpy as np
 a = np.random.default_rng(0).normal(size=(384, 384)).astype(np.float32)
 a @ a
 for line in sys.stdin:
-    until, count, start = time.perf_counter() + float(line), 0, time.perf_counter()
+    until, count, start, cpu = time.perf_counter() + float(line), 0, time.perf_counter(), time.process_time()
     while time.perf_counter() < until:
         for _ in range(4):
             a @ a
         count += 4
-    print(count / (time.perf_counter() - start), flush=True)
+    print(count / (time.perf_counter() - start), count / (time.process_time() - cpu), flush=True)
 """
 
 
@@ -42,13 +42,14 @@ class Product:
             env={**os.environ, **threads},
         )
 
-    def per_s(self, seconds: float) -> float:
-        """Products per second over the next `seconds`."""
+    def per_s(self, seconds: float) -> tuple[float, float]:
+        """Products per second, and per second of CPU, over the next `seconds`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
-        return float(self._process.stdout.readline())
+        wall, cpu = map(float, self._process.stdout.readline().split())
+        return wall, cpu
 
     def close(self) -> None:
         self._process.communicate()
@@ -58,7 +59,8 @@ def interference(*, workers: int, rounds: int, seconds: float) -> dict[str, Any]
     """Speed of the pinned product beside a full sandbox over its speed alone, taking turns.
 
     Three ways to run the sandbox: on the other cores at low priority, anywhere at low priority, anywhere at the same
-    priority. With the first, the process that submits keeps off the core as well.
+    priority. With the first, the process that submits keeps off the core as well. `ratio` is by the clock and holds
+    on a machine that does nothing else; `cpu_ratio` is per second of CPU and shows caches and memory alone.
 
     Args:
         workers: cores the sandbox fills.
@@ -91,6 +93,7 @@ def interference(*, workers: int, rounds: int, seconds: float) -> dict[str, Any]
 def _turns(sandbox: Sandbox, product: Product, rounds: int, seconds: float) -> dict[str, Any]:
     programs = mix(400, loops=False)
     ratios: list[float] = []
+    cpu_ratios: list[float] = []
     goodputs: list[float] = []
     for _ in range(rounds):
         before = product.per_s(seconds)
@@ -98,11 +101,13 @@ def _turns(sandbox: Sandbox, product: Product, rounds: int, seconds: float) -> d
         beside = product.per_s(seconds)
         goodputs.append(load.stop())
         after = product.per_s(seconds)
-        ratios.append(beside / ((before + after) / 2))
+        ratios.append(beside[0] / ((before[0] + after[0]) / 2))
+        cpu_ratios.append(beside[1] / ((before[1] + after[1]) / 2))
     return {
         "ratio": statistics.median(ratios),
         "low": min(ratios),
         "high": max(ratios),
+        "cpu_ratio": statistics.median(cpu_ratios),
         "goodput": statistics.median(goodputs),
     }
 

@@ -58,7 +58,8 @@ def test_each_quantity_of_a_small_batch_is_what_counting_gives() -> None:
         "accuracy": 1 / 3, "reward_mean": 1 / 3, "response_len_mean": (11 + 8 + 10 + 1) / 4,
         "response_len_correct_mean": 11, "sampled_len_mean": 25 / 4, "truncated_frac": 0.25, "context_stop_frac": 0,
         "max_turns_frac": 0.25, "turns_mean": 2, "tool_calls_mean": 1, "no_tool_frac": 0.5, "tool_error_frac": 0.25,
-        "tool_error_frac_correct": 0.5, "num_tool_calls_correct": 2, "num_tool_errors_correct": 1, "first_call_success_frac": 0.5, "repeated_call_frac": 0.5,
+        "tool_error_frac_correct": 0.5, "num_tool_calls_correct": 2, "num_tool_errors_correct": 1,
+        "first_call_success_frac": 0.5, "repeated_call_frac": 0.5,
         "several_answers_frac_correct": 1.0, "tokens_after_first_error_mean": 5, "recovery_frac": 1.0,
     }  # fmt: skip
     assert told == pytest.approx(wanted)

@@ -11,6 +11,7 @@ from pathlib import Path
 from config.errors import ConfigError
 from config.model import Config
 from config.resolve import DEFAULTS, resolve
+from trainer.sinks import PACKAGES
 
 BYTES_PER_TRAINED_PARAMETER = 16
 """float32 weights, gradients and two AdamW moments."""
@@ -95,6 +96,7 @@ def _packages(config: Config) -> list[Finding]:
     wanted = ["torch", "transformers", "snakemake", "math_verify"]
     if config.runtime.device == "cuda":
         wanted.append("vllm")
+    wanted += [PACKAGES[sink] for sink in config.runtime.sinks]
     return [
         Finding(what=name, ok=importlib.util.find_spec(name) is not None, detail="Python package")
         for name in wanted

@@ -205,7 +205,7 @@ def find_score(
     grader: str = "strict",
     temperature: float | None = None,
 ) -> Score | None:
-    """The score of a checkpoint on a benchmark; of several temperatures the one nearest 1, of several k the largest.
+    """The score of a checkpoint on a benchmark: nearest to temperature 1, then of most questions, then of largest k.
 
     Args:
         scores: All scores of a run.
@@ -224,7 +224,7 @@ def find_score(
         and (score.metric.startswith(metric) if metric.endswith("@") else score.metric == metric)
         and (temperature is None or score.temperature == temperature)
     ]
-    return min(found, key=lambda s: (abs(s.temperature - 1.0), -_k(s.metric)), default=None)
+    return min(found, key=lambda s: (abs(s.temperature - 1.0), -s.num_questions, -_k(s.metric)), default=None)
 
 
 def _k(metric: str) -> int:

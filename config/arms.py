@@ -12,7 +12,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from config.errors import ConfigError
-from config.model import Config, Positive, Section
+from config.fields import Positive, Section
+from config.model import Config
 from config.resolve import read_yaml, resolve_mapping
 
 ARMS = Path(__file__).with_name("experiments") / "arms.yaml"

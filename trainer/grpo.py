@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from config.model import ObjectiveSection
+from config.objective import ObjectiveSection
 from trainer.attention import SPANS
 from trainer.forward import computing, score_batch, table_batch
 from trainer.liger import check_liger

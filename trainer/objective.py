@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from config.model import Normalisation
+from config.objective import Normalisation
 
 MAX_LOG_RATIO = 20.0
 """Log-ratios are cut here before exp: e^20 is far outside any clip, and exp never overflows to inf * 0 =

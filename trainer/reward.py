@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from config.model import ObjectiveSection
+from config.objective import ObjectiveSection
 from trainer.own_reward import OwnReward
 from trainer.types import Problem, Trajectory
 from verifier.grade import grade

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from config.model import ObjectiveSection, RocSelection, StageSection
+from config.model import StageSection
+from config.objective import ObjectiveSection, RocSelection
 from trainer.advantage import advantages
 from trainer.alarms import alarms
 from trainer.cursor import problems_of_step

@@ -1,7 +1,7 @@
 """Resample on Correct: trajectory penalties and which rollouts of a group are trained. No torch, no model.
 
 Source: paper section 2.2.3 (Eq. 4 and 5) and the released down-sampler. The rules stand side by side
-(`config.model.RocSelection`):
+(`config.objective.RocSelection`):
 
 - paper: both classes keep their share of G; positives drawn with weights 1 / (p_total + epsilon), negatives
   uniformly, without replacement.
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from config.model import RocSelection, RocTransform
+from config.objective import RocSelection, RocTransform
 from trainer.advantage import has_spread
 from trainer.roc_release import release_counts
 from trainer.types import CallKind, Trajectory, Turn

@@ -20,7 +20,7 @@ from config.sections import digest
 from verifier.benchmarks import PromptKind, Scoring
 from verifier.policy import RULES, GraderName
 from verifier.profile import differences
-from verifier.questions import POOLED, RINGS, Questions, questions_of, refuse_twice
+from verifier.questions import POOLED, RINGS, Questions, limited, questions_of, refuse_twice
 from verifier.scores import (
     Score,
     Slice,
@@ -152,6 +152,7 @@ def _run_plan(
         return
     settings = _settings(plan, place, view, runtime)
     pooled: list[tuple[Questions, list[Trajectory]]] = []
+    deep_pooled: set[str] = set()
     with ExitStack() as stack:
         sampler = stack.enter_context(_open(plan, place, settings, view, runtime))
         run_code = (
@@ -163,15 +164,36 @@ def _run_plan(
             name = questions.benchmark.name
             sampler.settings = replace(settings, benchmark=name)
             asking = _asker(sampler, questions, place, run_code)
-            trajectories = _sample(plan, questions, asking, run_code, work, f"{shards}-{name}", place)
+            deep = _deep(plan, questions, view.eval.seed)
+            trajectories = _sample(plan, questions, deep, asking, run_code, work, f"{shards}-{name}", place)
             result.trajectories += trajectories
-            _add_scores(result, questions, trajectories, _slice(place.name, name, plan, view))
+            about = _slice(place.name, name, plan, view)
+            _add_scores(result, questions, [t for t in trajectories if t.sample < plan.k], about)
+            _add_deep_scores(result, trajectories, deep, about)
             if name in RINGS:
                 pooled.append((questions, trajectories))
+                deep_pooled |= deep
     if len(pooled) == len(RINGS):
         rings = replace(pooled[0][0], problems=[p for questions, _ in pooled for p in questions.problems])
         samples = [trajectory for _, part in pooled for trajectory in part]
-        _add_scores(result, rings, samples, _slice(place.name, POOLED, plan, view))
+        about = _slice(place.name, POOLED, plan, view)
+        _add_scores(result, rings, [t for t in samples if t.sample < plan.k], about)
+        _add_deep_scores(result, samples, deep_pooled, about)
+
+
+def _deep(plan: EvalPlan, questions: Questions, seed: int) -> set[str]:
+    """Ids of the questions that get `deep_k` samples; rings only, whose answers are cheap."""
+    if not plan.deep_limit or (plan.deep_k or 0) <= plan.k or questions.benchmark.name not in RINGS:
+        return set()
+    return {problem.id for problem in limited(questions.problems, plan.deep_limit, seed)}
+
+
+def _add_deep_scores(
+    result: Evaluation, trajectories: Sequence[Trajectory], deep: set[str], about: Slice
+) -> None:
+    """avg@k and pass@k of the questions with more samples: does training teach, or only sharpen?"""
+    samples = [trajectory for trajectory in trajectories if trajectory.problem in deep]
+    result.scores += [row.to_json() for row in score(outcomes_of(samples, about.grader), about)]
 
 
 @contextmanager
@@ -270,6 +292,7 @@ def _settings(plan: EvalPlan, place: Place, view: Any, runtime: RuntimeSection) 
 def _sample(
     plan: EvalPlan,
     questions: Questions,
+    deep: set[str],
     sampler: Any,
     run_code: RunCode | None,
     work: Any,
@@ -292,7 +315,7 @@ def _sample(
     tasks = [
         Task(problem=questions.as_asked(problem, sample), sample=sample)
         for problem in questions.problems
-        for sample in range(plan.k)
+        for sample in range((problem.id in deep and plan.deep_k) or plan.k)
     ]
     label = f"{place.name} {questions.benchmark.name}"
     return sample_in_chunks(sampler, tasks, work, name=shards, label=label, policy_version=0, finish=finish)

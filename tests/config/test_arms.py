@@ -15,7 +15,7 @@ from config.arms import (
     stage_sections,
 )
 from config.errors import ConfigError
-from config.model import RocSelection
+from config.objective import RocSelection
 from config.resolve import resolve
 
 

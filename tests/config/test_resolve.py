@@ -196,3 +196,9 @@ def test_a_resolved_configuration_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         config.sft.seed = 3  # pyright: ignore[reportAttributeAccessIssue]
     assert math.isfinite(config.sft.lr)
+
+
+def test_deeper_sampling_names_both_its_settings() -> None:
+    plan = "{checkpoint: sft, benchmarks: [procedural], k: 4, temperature: 1.0, limit: null, control: none, deep_k: 8}"
+    with pytest.raises(ConfigError, match="belong together"):
+        resolve([], ["eval.plans={sft_only: " + plan + "}"])

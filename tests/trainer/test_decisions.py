@@ -13,7 +13,7 @@ from random import Random
 import pytest
 import torch
 
-from config.model import Normalisation, RocSelection
+from config.objective import Normalisation, RocSelection
 from sandbox.records import Status, ToolResult
 from trainer.advantage import group_advantages
 from trainer.objective import MAX_LOG_RATIO, Clip, clipped_loss, row_weights

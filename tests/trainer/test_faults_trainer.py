@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from config.model import ObjectiveSection, StageSection
+from config.model import StageSection
+from config.objective import ObjectiveSection
 from config.resolve import resolve
 from sandbox.records import Status, ToolResult
 from tests.trainer.fakes import ScriptedEngine

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from config.model import Normalisation
+from config.objective import Normalisation
 from tests.trainer.tiny_models import VOCAB, tiny_model
 from trainer.logprobs import token_scores
 from trainer.model import head_weight

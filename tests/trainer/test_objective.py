@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from config.model import Normalisation
+from config.objective import Normalisation
 from trainer.objective import (
     Clip,
     TokenSums,

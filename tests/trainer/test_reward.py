@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from config.model import ObjectiveSection
+from config.objective import ObjectiveSection
 from config.resolve import ConfigError, resolve
 from trainer.own_reward import MOST_HANGS_IN_A_ROW, OwnReward
 from trainer.reward import even_ids, reward_function

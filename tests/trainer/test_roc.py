@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.model import RocSelection, RocTransform
+from config.objective import RocSelection, RocTransform
 from sandbox.records import Status, ToolResult
 from trainer.roc import (
     Candidate,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from config.model import RocSelection
+from config.objective import RocSelection
 from sandbox.records import Status, ToolResult
 from tests.trainer.fakes import ANSWER, CharCodec, call_text
 from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout

@@ -114,6 +114,27 @@ def test_an_uncontrolled_score_stands_beside_its_shortcut_controls(run_root: Pat
     assert rows["none", "chance"]["value"] == pytest.approx(1 / 3)
 
 
+def test_some_questions_of_each_ring_get_more_samples(run_root: Path, tmp_path: Path) -> None:
+    """The first k of them are the plan's own; the average over all questions does not see the others."""
+    deep = plan("procedural", k=1).model_copy(update={"deep_k": 4, "deep_limit": 2})
+    summary = run(run_root, tmp_path / "deep", deep)
+    rows = {
+        row["metric"]: row
+        for row in summary["scores"]
+        if row["benchmark"] == "procedural" and row["grader"] == "strict" and row["control"] == "tool_off"
+    }
+    assert {"avg@1", "avg@4", "pass@4"} <= set(rows)
+    assert [(rows[m]["num_questions"], rows[m]["num_samples"]) for m in ("avg@1", "avg@4")] == [
+        (9, 9),
+        (6, 24),
+    ]
+    samples = read_parquet(tmp_path / "deep" / "samples.parquet")
+    assert len(samples) == 9 + 6 * 3 == len({t.key for t in samples})
+    run(run_root, tmp_path / "flat", plan("procedural", k=1))
+    flat = {t.key: t.ids for t in read_parquet(tmp_path / "flat" / "samples.parquet")}
+    assert {t.key: t.ids for t in samples if t.sample == 0} == flat
+
+
 def test_a_killed_evaluation_ends_with_the_same_samples(run_root: Path, tmp_path: Path) -> None:
     """Shards of a finished ring are read back, the others sampled again; a failed write loses none of them."""
     wanted = run(run_root, tmp_path / "straight", plan("procedural"))

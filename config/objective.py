@@ -1,0 +1,120 @@
+"""The objective's part of the configuration: GRPO, RoC and what experiments change in them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from config.fields import Betas, Frac, Positive, PositiveFloat, Section
+
+
+class RocSelection(StrEnum):
+    PAPER = "paper"
+    RELEASE = "release"
+    RANDOM = "random"
+    NONE = "none"
+
+
+class RocTransform(StrEnum):
+    """What is done to the penalties of the positives before the draw; all but `as_is` are experiment arms."""
+
+    AS_IS = "as_is"
+    PERMUTED = "permuted"
+    """Shuffled among the positives by the seeded stream: same weights, no information."""
+    INVERTED = "inverted"
+    """Weights p_total + epsilon: the worst likeliest."""
+
+
+class RocSection(Section):
+    """Resample on Correct (paper section 2.2.3)."""
+
+    selection: RocSelection
+    oversample: Positive
+    """Rollouts sampled per rollout kept: 2 in the paper (32 to 16); 1 with selection none."""
+    epsilon: PositiveFloat
+    """Added to p_total before weights 1 / (p_total + epsilon); the paper leaves p_total = 0 open."""
+    use_p_err: bool
+    use_p_format: bool
+    use_repetition: bool
+    """Add the share of repeated n-grams to the penalty: what the paper tried and dropped (section 4.3.1)."""
+    transform: RocTransform
+    """as_is; permuted and inverted are experiment arms."""
+
+
+class Normalisation(StrEnum):
+    GLOBAL_TOKENS = "global_tokens"
+    PER_GROUP_TOKENS = "per_group_tokens"
+    RELEASE_MICROBATCH = "release_microbatch"
+
+
+class OptimizerSection(Section):
+    """AdamW with a constant rate after warm-up (paper section 5.1)."""
+
+    lr: PositiveFloat
+    betas: Betas
+    weight_decay: Annotated[float, Field(ge=0.0)]
+    grad_clip: PositiveFloat
+    """Largest global gradient norm."""
+
+
+class ObjectiveSection(Section):
+    """GRPO-RoC (paper section 2.2)."""
+
+    group_size: Annotated[int, Field(ge=2)]
+    """G: rollouts trained per problem; the paper's 16."""
+    roc: RocSection
+    clip_low: Frac
+    clip_high: PositiveFloat
+    normalisation: Normalisation
+    updates_per_step: Positive
+    """Optimizer updates per rollout batch. At 1 the ratio is 1 and the clip never acts."""
+    grader: Literal["strict", "rstar_compat"]
+    """Which grader's verdict becomes the reward."""
+    reward: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None
+    """Own reward as package.module:function, (Problem, Trajectory) -> Verdict; null: the grader."""
+    reward_limit_s: PositiveFloat
+    """Wall seconds that an own reward has for one rollout; after that the rollout is not graded, by our fault."""
+    reward_flip: Frac
+    """Share of the 0/1 rewards that are flipped by a seeded draw; an experiment, 0 otherwise."""
+    penalty_weight: Annotated[float, Field(ge=0.0, lt=1.0)]
+    """Taken off the reward times the share of failed calls; 0 in the paper, which selects instead."""
+    overlong: Literal["penalise", "filter"]
+    """Truncated rollouts earn 0, or leave baseline and loss: what the paper tried and dropped (section 4.3.1)."""
+    advantage: Literal["group", "correct_only"]
+    """Normalised within the group, or 1 for correct rollouts and no others (rejection fine-tuning)."""
+    kl_weight: Annotated[float, Field(ge=0.0)]
+    """Of the KL to the stage's first policy; 0 in the paper (section 2.2.1)."""
+    entropy_weight: Annotated[float, Field(ge=0.0)]
+    """Of the entropy bonus; 0 in the paper (section 2.2.3)."""
+    optimizer: OptimizerSection
+    micro_batch_tokens: Positive
+    """Most tokens (padding included) in one forward pass, at least one rollout; changes rounding only."""
+    layout: Literal["padded", "packed"]
+    """padded: rectangles of rows of similar length; packed: rows end to end, a group's prompt computed once, nothing
+    padded. Same gradients up to rounding; padded is faster for very small models, packed for all others."""
+    compute: Literal["float32", "bfloat16"]
+    """Type of the matrix products of training. Weights, sums and optimizer are float32 in either case."""
+    head_kernel: Literal["chunked", "liger"]
+    """How log-probs are computed: our chunks, or Liger's fused kernel (GPU only; never run by the authors)."""
+    checkpoint_activations: bool
+    """Keep one activation per layer and compute the rest twice: less memory, about a third more work."""
+
+    @model_validator(mode="after")
+    def _kernel_gives_what_is_asked(self) -> Self:
+        if self.head_kernel == "liger" and self.entropy_weight:
+            raise ValueError(
+                "objective.entropy_weight needs gradients of the entropy, which objective.head_kernel = liger does not "
+                "give; set head_kernel to chunked"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _oversample_matches_selection(self) -> Self:
+        if self.roc.selection is RocSelection.NONE and self.roc.oversample != 1:
+            raise ValueError(
+                "objective.roc.oversample must be 1 when objective.roc.selection is none: "
+                "without selection every sampled rollout is trained"
+            )
+        return self

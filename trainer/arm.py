@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +77,9 @@ def summarise_main(run: ArmRun, runtime: RuntimeSection) -> dict[str, Any]:
     return record
 
 
-def summarise(run: ArmRun, folder: RunFolder, stages: list[str], summary: dict[str, Any]) -> dict[str, Any]:
+def summarise(
+    run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: dict[str, Any]
+) -> dict[str, Any]:
     """What an arm leaves: its names, endpoints and curve."""
     metrics = [line for stage in stages for line in _lines(folder.metrics(stage))]
     timing = [line for stage in stages for line in _lines(folder.timing(stage))]

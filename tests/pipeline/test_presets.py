@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from config.arms import ablation_runs, load_arms
 from tests.pipeline.checkout import Checkout, scheduled
 
 pytestmark = pytest.mark.slow
@@ -41,6 +42,8 @@ ONCE = (
     ),
 )
 REPRODUCE = dict.fromkeys(ONCE, 1) | {"evaluate": 5, "score": 2}
+ARMS = {"tiny": {"arm": 9, "arm_of_main": 1}, "micro": {"arm": 1, "arm_of_main": 1}}
+"""Preset -> jobs of its experiment arms; the others have none."""
 RELEASED = {"sandbox_check": 1, "data": 1, "corpus": 1, "base": 1, "evaluate": 1, "score": 1}
 """What the head of config/released.yaml asks for."""
 
@@ -65,7 +68,17 @@ def dry_run(checkout: Checkout, *arguments: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("preset", ["tiny", "micro", "smol", "small", "paper"])
 def test_a_preset_schedules_the_whole_pipeline(preset: str, checkout: Checkout) -> None:
-    assert dry_run(checkout, "reproduce", "--configfile", f"config/{preset}.yaml") == REPRODUCE
+    assert dry_run(checkout, "reproduce", "--configfile", f"config/{preset}.yaml") == REPRODUCE | ARMS.get(
+        preset, {}
+    )
+
+
+def test_the_ablations_run_every_arm_once(checkout: Checkout) -> None:
+    """The main run's own stage 1 is one of them, and every SFT checkpoint beside the run's own is made once."""
+    jobs = dry_run(checkout, "ablations")
+    assert jobs["arm"] + jobs["arm_of_main"] == len(ablation_runs())
+    assert (jobs["origin"], jobs["ablation_page"]) == (len(load_arms().origins), 1)
+    assert "rl2" not in jobs
 
 
 def test_the_released_preset_trains_nothing_when_called_as_its_head_says(checkout: Checkout) -> None:

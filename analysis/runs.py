@@ -151,7 +151,8 @@ class Run:
             seconds = read_json(path).get("seconds")
             if seconds is not None:
                 phases["/".join(path.relative_to(self.root).parts[:-1])] = float(seconds)
-        return phases
+        arms = [read_json(path).get("seconds", 0.0) for path in sorted(self.root.glob("arms/*.json"))]
+        return phases | ({"arms, summed": sum(arms)} if arms else {})
 
     def _stage_lines(self, stages: tuple[str, ...], pattern: str) -> pd.DataFrame:
         frames = []

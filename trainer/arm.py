@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,13 +26,14 @@ from verifier.evaluate import POOLED, Place, evaluate
 
 
 def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
-    """Train and test one arm; writes and returns arms/NAME.json.
+    """Train and test one arm; writes and returns arms/NAME.json, with the wall seconds of this attempt.
 
     Args:
         run: arm, origin and seed.
         view: sandbox, rollout, objective, the arm's stages of rl and eval, as the arm changes them.
         runtime: of the main run.
     """
+    began = time.monotonic()
     main = RunFolder.of(runtime)
     results = main.root / "work"
     own = runtime.model_copy(
@@ -62,7 +64,7 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
         out=folder.evaluation(last),
         work=folder.work("eval"),
     )
-    record = summarise(run, folder, stages, summary)
+    record = summarise(run, folder, stages, summary) | {"seconds": time.monotonic() - began}
     write_json(main.arm(run.name), record)
     shutil.rmtree(folder.root)
     return record

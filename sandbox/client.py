@@ -392,13 +392,13 @@ class Link:
                 if descriptor == self._wake_read:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._wake_read, 4096)
+            if not (self._read() and self._is_heard()) and not self._is_closing:
+                self._owner._on_death(self)
+                return
             wanted = select.POLLIN | (0 if self._flush() else select.POLLOUT)
             if wanted != events:
                 events = wanted
                 poller.modify(self._socket.fileno(), events)
-            if not (self._read() and self._is_heard()) and not self._is_closing:
-                self._owner._on_death(self)
-                return
 
     def _pause_ms(self) -> float | None:
         """How long the line may be silent before there is something to do."""

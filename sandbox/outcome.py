@@ -79,7 +79,7 @@ def parse_outcome(data: bytes) -> dict[str, object] | None:
     if not data or len(data) > MAX_OUTCOME_BYTES * 32:
         return None
     try:
-        record = json.loads(data)
+        record = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and record.get("status") in _CHILD_STATUSES else None
@@ -94,18 +94,18 @@ def judge(
 ) -> ToolResult:
     """The one result of a run, without its id."""
     status, error = _status_of(record, ending, out[2] or err[2])
-    has_value = record is not None and status is Status.OK and isinstance(record.get("value"), str)
-    value = _text(record, "value", how.limits.output_bytes + 200) if has_value else None
-    stdout, stderr = _shown(out[0], how), _shown(err[0], how)
-    if how.deterministic and status is Status.TIMEOUT:
-        stdout = stderr = ""  # how far the code came is a matter of the clock
+    stdout, stderr, value, dropped = _shown(out[0], how), _shown(err[0], how), None, out[1] + err[1]
     if error is not None:
+        if how.deterministic and status is Status.TIMEOUT:
+            stdout = stderr = ""  # how far the code came is a matter of the clock
         error = ToolError(
             type=error.type,
             message=_shown(error.message, how),
             traceback=_traceback(error, status, how),
         )
-    dropped = out[1] + err[1] + (_count(record, "value_dropped") if value is not None else 0)
+    elif record is not None and isinstance(record.get("value"), str):
+        value = _shown(_text(record, "value", how.limits.output_bytes + 200), how)
+        dropped += _count(record, "value_dropped")
     own_wall_s = _seconds(record, "wall_s", ending.wall_s, ending.wall_s)
     own_cpu_s = _seconds(record, "cpu_s", ending.cpu_s, ending.wall_s * _NUM_CORES)
     return ToolResult(
@@ -113,7 +113,7 @@ def judge(
         status=status,
         stdout=stdout,
         stderr=stderr,
-        value=None if value is None else _shown(value, how),
+        value=value,
         error=error,
         wall_s=own_wall_s,
         cpu_s=own_cpu_s,

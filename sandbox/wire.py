@@ -25,6 +25,8 @@ MAX_OUTPUT_BYTES = 16 * 2**20
 MIN_MEMORY_BYTES, MAX_MEMORY_BYTES = 2**20, 2**46
 
 _HEADER = struct.Struct("<IBQ")
+_q = json.encoder.encode_basestring_ascii
+"""Text as a JSON string."""
 _SEED_BYTES = 16
 _CALL = struct.Struct(f"<III dd QQ {_SEED_BYTES}s")
 """Bytes of session, code and stdin; wall and CPU seconds; memory and output bytes; seed."""
@@ -170,25 +172,18 @@ def decode_call(payload: bytes) -> tuple[str | None, Limits, int, bytes, bytes]:
     return session, limits, seed, payload[start : start + num_code], payload[start + num_code :]
 
 
-_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
-
-
 def encode_result(result: ToolResult) -> bytes:
-    """The fields as a JSON list, without the id: the frame number stands for it."""
+    """The fields as a JSON list, without the id: the frame number stands for it.
+
+    Written out by hand, for an encoder object costs more than all the rest. Times are finite.
+    """
     error = result.error
-    fields = [
-        result.status,
-        result.stdout,
-        result.stderr,
-        result.value,
-        error and [error.type, error.message, error.traceback],
-        result.wall_s,
-        result.cpu_s,
-        result.queue_s,
-        result.max_rss_bytes,
-        result.dropped_bytes,
-    ]
-    return _to_json(fields).encode()
+    text = "null" if error is None else f"[{_q(error.type)},{_q(error.message)},{_q(error.traceback)}]"
+    value = "null" if result.value is None else _q(result.value)
+    return (
+        f'["{result.status.value}",{_q(result.stdout)},{_q(result.stderr)},{value},{text},{result.wall_s!r},'
+        f"{result.cpu_s!r},{result.queue_s!r},{result.max_rss_bytes},{result.dropped_bytes}]"
+    ).encode()
 
 
 def decode_result(payload: bytes, call_id: str) -> ToolResult:
@@ -198,7 +193,8 @@ def decode_result(payload: bytes, call_id: str) -> ToolResult:
     >>> decode_result(encode_result(result), "a") == result
     True
     """
-    status, stdout, stderr, value, error, wall_s, cpu_s, queue_s, rss_bytes, dropped = json.loads(payload)
+    fields = json.loads(payload.decode("ascii"))
+    status, stdout, stderr, value, error, wall_s, cpu_s, queue_s, rss_bytes, dropped = fields
     return ToolResult(
         id=call_id,
         status=Status(status),

@@ -33,7 +33,8 @@ def write_ablations(records: Sequence[Mapping[str, Any]], settings: Settings, ou
     if not records:
         raise BadRun("no experiment arm is stored; run snakemake --cores all ablations")
     out.mkdir(parents=True, exist_ok=True)
-    on_main = [r for r in records if r["arm"] in MAIN]
+    # Checkpoints of other teachers answer another question (the doses below).
+    on_main = [r for r in records if r["arm"] in MAIN and r["origin"] not in doses.TEACHER.values()]
     variants = [r for r in records if r["origin"] == "main"]
     table = arms_figure.table_of(on_main)
     dose = doses.table_of(records, settings.confidence)
@@ -71,7 +72,7 @@ def write_ablations(records: Sequence[Mapping[str, Any]], settings: Settings, ou
 
 
 def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[str]:
-    """What the four contrasts say, computed: sealed test at equal steps, then training accuracy at equal cost."""
+    """What the contrasts say, computed: sealed test at equal steps, then training accuracy at equal cost."""
     arms = by_arm(records)
     said = []
     for a, b, what in CONTRASTS:

@@ -41,6 +41,7 @@ CONTRASTS = (
     ("random_2g_to_g", "roc_paper", "the penalty alone"),
     ("grpo_g", "random_2g_to_g", "oversampling alone"),
     ("grpo_2g", "roc_paper", "RoC at equal rollouts"),
+    ("grpo_2x_prompts", "roc_paper", "RoC against twice the problems"),
     ("grpo_g", "roc_paper", "as the paper compares"),
 )
 """a, b, what b - a isolates."""

@@ -31,7 +31,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
 def endpoint_grid(
     records: Sequence[Mapping[str, Any]], confidence: float, baseline: str | None = None
 ) -> Grid:
-    """Means of each arm and paired differences: the four contrasts, or every arm against `baseline`."""
+    """Means of each arm and paired differences: the contrasts, or every arm against `baseline`."""
     arms = by_arm(records)
     means = [
         [arm, str(len(runs)), *[_mean_cell(runs, name) for name in ENDPOINTS]]
@@ -64,7 +64,7 @@ def endpoint_grid(
 
 
 def cost_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
-    """The four contrasts where the cheaper arm of each pair ends, on each axis of cost."""
+    """The contrasts where the cheaper arm of each pair ends, on each axis of cost."""
     arms = by_arm(records)
     rows = [
         [

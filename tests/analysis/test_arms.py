@@ -129,6 +129,7 @@ def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     page = (tmp_path / "out" / "index.html").read_text()
+    assert "18 pairs" not in page  # runs of other teachers are no pairs of the main contrasts
     assert all(f"<b>{run.arm}</b>" in page for run in ablation_runs())
     assert page.count("<svg") == 2
     assert "http" not in page.replace("http://www.w3.org", "")

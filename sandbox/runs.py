@@ -82,6 +82,7 @@ class Run:
     limit_hit: str = ""
     is_announced: bool = False
     is_decayed: bool = False
+    is_idle: bool = False
     is_over: bool = False
 
     def ending(self, exit_code: int, cpu_s: float, rss_bytes: int) -> Ending:

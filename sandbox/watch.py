@@ -9,11 +9,13 @@ import time
 
 from sandbox.runs import Run
 from sandbox.settings import Settings
-from sandbox.zygote import Op
+from sandbox.zygote import IDLE_CLASS, Op
 
 GRACE_S = 0.2
 """Between the exception that announces a limit and the kill."""
 DECAY_AFTER_S = 0.1
+IDLE_AFTER_S = 0.5
+"""From then on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share."""
 LOOK_EVERY_S = 0.25
 
 
@@ -68,6 +70,9 @@ class Watch:
         if ran_s >= DECAY_AFTER_S and not run.is_decayed and self._decays:
             run.is_decayed = True
             run.server.ask(Op.RENICE, run.seat, cpu_s=self._decayed_niceness)
+        if ran_s >= IDLE_AFTER_S and not run.is_idle and self._decays and run.pending.session is None:
+            run.is_idle = True
+            run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
         run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + limits.cpu_s + GRACE_S)
         due = min(run.start_t + limits.wall_s, now + LOOK_EVERY_S) if not run.is_announced else now + GRACE_S
         self._schedule(run, max(due, now + 0.005))

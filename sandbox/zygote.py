@@ -37,6 +37,8 @@ REPLY = struct.Struct("<BIiidQ")
 """op, seat, pid, wait status, CPU seconds, max RSS in bytes."""
 
 
+IDLE_CLASS = 20
+"""Stands for a niceness beyond 19: the scheduler's idle class."""
 GC_THRESHOLDS = (20_000, 20, 20)
 """Compiling a short program alone would pass the usual 700 objects, and a collection touches cold memory."""
 
@@ -189,7 +191,7 @@ class Zygote:
             elif op == Op.ANNOUNCE:
                 os.kill(pid, runner.WALL_SIGNAL)
             elif op == Op.RENICE:
-                os.setpriority(os.PRIO_PROCESS, pid, int(cpu_s))
+                _step_back(pid, int(cpu_s))
             elif op == Op.CHECK:
                 with contextlib.suppress(OSError):
                     used = time.clock_gettime(kernel.cpu_clock_of(pid))
@@ -206,6 +208,15 @@ class Zygote:
         self, op: Op, seat: int, pid: int, status: int = 0, cpu_s: float = 0.0, rss_bytes: int = 0
     ) -> None:
         self.control.send(REPLY.pack(op, seat, pid, status, cpu_s, rss_bytes))
+
+
+def _step_back(pid: int, niceness: int) -> None:
+    """Lower the priority of a child."""
+    if niceness < IDLE_CLASS:
+        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+    else:
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int, int]:

@@ -239,6 +239,22 @@ def test_memory_is_limited(sandbox: Sandbox) -> None:
     assert (result.status, result.stdout) == (Status.MEMORY, "start\n")
 
 
+def test_a_call_that_runs_long_gets_what_the_others_leave() -> None:
+    import os
+    from pathlib import Path
+
+    with Sandbox(workers=1, preload=()) as small:
+        future = small.submit(new_call("while True: pass", id="long", cpu_s=600.0, wall_s=900.0))
+        zygote = small.started["zygotes"][0]
+        children = Path(f"/proc/{zygote}/task/{zygote}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.02)
+        while os.sched_getscheduler(int(found[0])) != os.SCHED_IDLE:
+            time.sleep(0.05)
+        small.cancel("long")
+        assert future.result(60).status is Status.CANCELLED
+
+
 def test_a_file_is_gone_in_the_next_call() -> None:
     with Sandbox(workers=1, slots_per_worker=1, preload=(), niceness=0, decayed_niceness=0) as small:
         assert small.run(new_call("open('a', 'w').write('x')\nimport os\nos.listdir()")).value == "['a']"

@@ -279,7 +279,7 @@ class Sandbox(Caller):
         preload: modules that fork servers import beforehand, by name.
         queue_limit: calls waiting; one more is refused. None: no limit.
         min_isolation: refuse to start below this level: none, limits, syscalls or files.
-        niceness: steps of priority that running code stands below the caller; 19 after 0.02 s of CPU.
+        niceness: steps of priority that running code stands below the caller; 19 after 0.1 s.
         slots_per_worker: calls running at once per worker.
         affinity: CPU cores that all its processes may run on.
         waits_when_full: with a queue limit, the client keeps what the queue refuses and sends it again; False: the

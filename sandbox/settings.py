@@ -34,7 +34,7 @@ class Settings:
     niceness: int = 10
     """Steps of priority that running code stands below the caller at its start."""
     decayed_niceness: int = 19
-    """The same of code that has used more CPU than a short program does."""
+    """The same of code that has run for 0.1 s."""
     affinity: tuple[int, ...] | None = None
     """CPU cores that the supervisor, its fork servers and the code may run on; None: any."""
     deterministic: bool = True

@@ -13,15 +13,10 @@ from sandbox.zygote import IDLE_CLASS, Op
 
 GRACE_S = 0.2
 """Between the exception that announces a limit and the kill."""
-FIRST_LOOK_S = 0.1
-DECAY_CPU_S = 0.02
-"""CPU that a short program does not use; more, and the call steps back behind the others."""
-IDLE_CPU_S = 0.2
-"""From here on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share.
-
-By CPU, not by the clock: on a full machine short calls wait long, and must not be put beside the loops for it.
-"""
-LOOK_EVERY_S = 0.15
+DECAY_AFTER_S = 0.1
+IDLE_AFTER_S = 0.5
+"""From then on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share."""
+LOOK_EVERY_S = 0.25
 
 
 class Watch:
@@ -35,7 +30,7 @@ class Watch:
 
     def start(self, run: Run, now: float) -> None:
         """Begin to watch a call."""
-        self._schedule(run, now + min(FIRST_LOOK_S, run.pending.limits.wall_s))
+        self._schedule(run, now + min(DECAY_AFTER_S, run.pending.limits.wall_s))
 
     def next_t(self) -> float | None:
         """When to call `act` at the latest."""
@@ -49,23 +44,12 @@ class Watch:
                 self._act_on(run, now)
 
     def on_used(self, run: Run, used_s: float) -> None:
-        """A fork server measured a child: step it back; look again when it can have reached its limit."""
-        self._step_back(run, used_s - run.base_cpu_s)
+        """A fork server measured a child: look again when it can have reached its limit at the earliest."""
         left_s = run.base_cpu_s + run.pending.limits.cpu_s + GRACE_S - used_s
         if left_s <= 0.0:
             run.limit_hit = run.limit_hit or f"CPU time limit of {run.pending.limits.cpu_s:g} s reached"
         elif left_s < LOOK_EVERY_S:
             self._schedule(run, time.monotonic() + max(left_s, 0.005))
-
-    def _step_back(self, run: Run, used_s: float) -> None:
-        if not self._decays:
-            return
-        if used_s >= IDLE_CPU_S and not run.is_idle and run.pending.session is None:
-            run.is_idle = run.is_decayed = True
-            run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
-        elif used_s >= DECAY_CPU_S and not run.is_decayed:
-            run.is_decayed = True
-            run.server.ask(Op.RENICE, run.seat, cpu_s=self._decayed_niceness)
 
     def _schedule(self, run: Run, at: float) -> None:
         heapq.heappush(self._timers, (at, next(self._order), run))
@@ -83,6 +67,12 @@ class Watch:
             run.server.ask(Op.ANNOUNCE, run.seat)
             self._schedule(run, now + GRACE_S)
             return
+        if ran_s >= DECAY_AFTER_S and not run.is_decayed and self._decays:
+            run.is_decayed = True
+            run.server.ask(Op.RENICE, run.seat, cpu_s=self._decayed_niceness)
+        if ran_s >= IDLE_AFTER_S and not run.is_idle and self._decays and run.pending.session is None:
+            run.is_idle = True
+            run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
         run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + limits.cpu_s + GRACE_S)
         due = min(run.start_t + limits.wall_s, now + LOOK_EVERY_S) if not run.is_announced else now + GRACE_S
         self._schedule(run, max(due, now + 0.005))

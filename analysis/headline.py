@@ -59,7 +59,8 @@ def control_rows(scores: list[Score], checkpoint: str = "rl3") -> list[dict[str,
         score = find_score(scores, checkpoint, "procedural", control=control)
         if score is not None:
             rows.append({"label": CONTROL_LABELS[control], "control": control, **_levels(score)})
-    chance = next((s for s in scores if s.metric == "chance" and s.benchmark == "procedural"), None)
+    # Of the same questions: the best constant answer of fewer questions is a better one.
+    chance = find_score(scores, checkpoint, "procedural", metric="chance")
     if chance is not None:
         rows.append({"label": "chance: best constant", "control": "chance", **_levels(chance)})
     return rows

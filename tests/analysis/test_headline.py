@@ -1,0 +1,20 @@
+"""The headline: controls stand beside the score they belong to, on the same questions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.headline import control_rows
+from analysis.runs import Run
+from tests.analysis.fake_run import FakeRun
+
+
+def test_chance_is_that_of_the_checkpoints_own_questions(tmp_path: Path) -> None:
+    """Another checkpoint asked fewer questions: its best constant answer is better and means nothing here."""
+    scores = Run.open(FakeRun(questions=4, k=1, tokens=False).write(tmp_path / "run")).scores()
+    own = next(s for s in scores if s.metric == "chance")
+    other = replace(own, checkpoint="base", value=0.5, num_questions=3)
+    rows = {row["control"]: row["value"] for row in control_rows([other, *scores])}
+    assert rows["chance"] == own.value
+    assert set(rows) == {"none", "tool_off", "shuffled_golds", "mute", "chance"}

@@ -34,6 +34,9 @@ TABLE: dict[str, dict[str, int]] = {
     "sandbox": CORPUS,
     "rollout": CORPUS,
     "objective": RL1,
+    # The arm of micro, grpo_g, sets these two itself.
+    "objective.roc.selection": {rule: count for rule, count in RL1.items() if rule != "arm"},
+    "objective.roc.oversample": {rule: count for rule, count in RL1.items() if rule != "arm"},
     "sft": SFT,
     "sft.noise": CORPUS,
     "rl.rl1": RL1,
@@ -63,6 +66,7 @@ VALUES: dict[str, Any] = {
     "rollout.top_p": None,
     "rollout.keep": "trained",
     "rollout.max_prompt": 330,
+    "rollout.tool.own": "my_tool",
     "objective.roc.oversample": 3,
     "objective.reward": None,
     "objective.optimizer.betas": [0.9, 0.99],

@@ -61,7 +61,12 @@ def test_plain_transformers_gives_the_behaviour_log_probs(micro_run: MicroRun) -
     for trajectory in [t for t in samples if t.turns][:10]:
         with torch.inference_mode():
             logits = model(torch.tensor([trajectory.ids])).logits[0, :-1].float()
-        expected = logits.log_softmax(-1).gather(1, torch.tensor(trajectory.ids[1:])[:, None])[:, 0]
+        # Greedy samples carry log-probs at temperature 1.
+        expected = (
+            (logits / (trajectory.T or 1.0))
+            .log_softmax(-1)
+            .gather(1, torch.tensor(trajectory.ids[1:])[:, None])[:, 0]
+        )
         mask = torch.tensor(trajectory.mask[1:])
         found = torch.tensor(trajectory.logprob[1:])
         worst = max(worst, float((expected - found)[mask].abs().max()))

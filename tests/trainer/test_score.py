@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,9 @@ def test_only_what_an_engine_sampled_without_a_control_is_scored() -> None:
 
 def test_the_draw_is_the_same_whatever_the_order_of_the_file() -> None:
     many = [a_trajectory(i) for i in range(20)]
+    cool = [replace(t, T=0.6) for t in many]
+    assert choose(cool + many, len(many), seed=1) == choose(many, len(many), seed=1)
+    assert choose(cool, 3, seed=1)
     drawn = choose(many, 5, seed=1)
     assert drawn == choose(many[::-1], 5, seed=1)
     assert [t.sample for t in drawn] == sorted({t.sample for t in drawn})

@@ -161,7 +161,7 @@ def test_entropies_and_log_probs_are_those_of_the_models_own_scores(
 ) -> None:
     """At temperature 1 whatever the samples were drawn at, and at the position that predicts the token."""
     sample = a_trajectory(T=0.6)
-    rows = scored(tiny_checkpoint, [sample, a_trajectory(1, ids=[50 + i for i in range(13)])])
+    rows = scored(tiny_checkpoint, [sample, a_trajectory(1, T=0.6, ids=[50 + i for i in range(13)])])
     with torch.no_grad():
         logits = (
             load_model(tiny_checkpoint, torch.device("cpu"))(torch.tensor([sample.ids])).logits[0].double()

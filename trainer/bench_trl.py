@@ -12,9 +12,11 @@ that what other processes take away does not count.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -374,7 +376,8 @@ def main(
             "transformers": transformers.__version__, "trl": trl.__version__,
         },
     }  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
+    # TRL prints its step logs; standard output is for the record.
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         model = checkpoint or a_checkpoint(Path(folder))
         vocab = json.loads((model / "config.json").read_text(encoding="utf-8"))["vocab_size"]
         for name, workload in workloads.items():

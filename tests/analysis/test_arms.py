@@ -12,12 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis.ablations import clip_grid, sentences
-from analysis.arms import CONTRASTS, at_equal_cost, by_arm, difference, read_arms
+from analysis.arms import CONTRASTS, ENDPOINTS, at_equal_cost, by_arm, difference, read_arms
+from analysis.claims import ArmDifference, read_claims
 from analysis.cli import app
 from analysis.figures import doses
 from analysis.runs import BadRun
-from config.arms import ablation_runs
+from config.arms import ablation_runs, load_arms
+from trainer.endpoints import MEANS
 
+CLAIMS = Path(__file__).parents[2] / "results" / "reference" / "claims.yaml"
 PAIRS = [("main", 0), ("main", 1), ("sft_seed_1", 0), ("sft_seed_1", 1)]
 
 
@@ -146,3 +149,18 @@ def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "arms" / "x.json").write_text("{}")
     with pytest.raises(BadRun, match="lacks arm, curve"):
         read_arms(tmp_path / "arms")
+
+
+def test_every_arm_that_a_claim_compares_is_declared_and_every_endpoint_is_measured() -> None:
+    """A claim about an arm of another name would read 'not run' for ever."""
+    compared = [claim.endpoint for claim in read_claims(CLAIMS) if isinstance(claim.endpoint, ArmDifference)]
+    assert len(compared) > 5
+    assert {arm for e in compared for arm in (e.a, e.b)} <= set(load_arms().arms)
+    measured = {
+        "accuracy",
+        "train_accuracy",
+        "tool_error_frac_correct",
+        "tool_error_frac_correct_slope",
+        *MEANS,
+    }
+    assert {e.metric for e in compared} | set(ENDPOINTS) <= measured

@@ -16,10 +16,9 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from config.errors import UserError
 from sandbox import fleet, orphans, scratch
@@ -27,6 +26,7 @@ from sandbox.isolation import Layer, Level
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.runs import READ_BYTES
 from sandbox.settings import Settings
+from sandbox.tool_runner import ToolRunner
 from sandbox.wire import (
     REJECTED_PREFIX,
     FrameReader,
@@ -54,7 +54,7 @@ _KEPT = 0
 """Stands for the number of a call that waits in the client."""
 
 
-class Caller:
+class Caller(ToolRunner):
     """Calls in flight to one supervisor, wherever that runs: numbers, futures, sessions, and what its death means.
 
     Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; the next call then asks
@@ -84,14 +84,6 @@ class Caller:
 
     def _new_link(self) -> Link:
         raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Calls
 
@@ -130,15 +122,6 @@ class Caller:
         self._pending[self._number] = (call, future)
         self._number_of[call.id] = self._number
         link.send(pack(Kind.CALL, self._number, encode_call(call)))
-
-    def run(self, call: ToolCall) -> ToolResult:
-        """Run one call and wait for it."""
-        return self.submit(call).result()
-
-    def run_many(self, calls: Iterable[ToolCall]) -> list[ToolResult]:
-        """Run calls at once and wait for all; results in the order of the calls."""
-        futures = [self.submit(call) for call in calls]
-        return [future.result() for future in futures]
 
     def cancel(self, call_id: str) -> None:
         """Withdraw a call: it ends as cancelled, unless it has ended already."""

@@ -11,25 +11,17 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterable
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Protocol, Self
 
 from config.errors import UserError
 from sandbox.records import Status, ToolCall, ToolResult
+from sandbox.tool_runner import ToolRunner
 from sandbox.wire import refusal
 
 Waiting = tuple[ToolCall, Future[ToolResult]]
 
 
-class Runner(Protocol):
-    """What runs calls: `Sandbox`, `Nodes`."""
-
-    def submit(self, call: ToolCall) -> Future[ToolResult]: ...
-
-
-class BatchDispatch:
+class BatchDispatch(ToolRunner):
     """Sends calls in batches; the methods are those of `Sandbox`. Paper: 32 send workers, batches of at most 64.
 
     Args:
@@ -45,7 +37,7 @@ class BatchDispatch:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: ToolRunner,
         *,
         num_senders: int = 32,
         batch_size: int = 64,
@@ -73,14 +65,6 @@ class BatchDispatch:
         for sender in self._senders:
             sender.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def submit(self, call: ToolCall) -> Future[ToolResult]:
         """Queue a call; its future always gets a result, never an exception."""
         future: Future[ToolResult] = Future()
@@ -90,15 +74,6 @@ class BatchDispatch:
             else:
                 self._queue.put((call, future))
         return future
-
-    def run(self, call: ToolCall) -> ToolResult:
-        """Run one call and wait for it."""
-        return self.submit(call).result()
-
-    def run_many(self, calls: Iterable[ToolCall]) -> list[ToolResult]:
-        """Run calls at once and wait for all; results in the order of the calls."""
-        futures = [self.submit(call) for call in calls]
-        return [future.result() for future in futures]
 
     def close(self) -> None:
         """Send what waits, let it end, stop the senders."""

@@ -6,15 +6,14 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
-from types import TracebackType
-from typing import Self
 
 from sandbox.client import Caller, Link, SandboxError
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.serve import proof_of
+from sandbox.tool_runner import ToolRunner
 from sandbox.wire import FrameReader, Kind, WireError, pack, refusal, retry_after_s
 
 HEARTBEAT_S = 1.0
@@ -69,7 +68,7 @@ def _receive_nonce(link: socket.socket) -> bytes:
     raise WireError("it hung up")
 
 
-class Nodes:
+class Nodes(ToolRunner):
     """Several nodes as one sandbox. A call waits here until a node has credit; what a node refuses goes elsewhere.
 
     Only a call that a node says it never started is issued again. A call on a node that died ends as lost, a session
@@ -86,14 +85,6 @@ class Nodes:
         self._has_timer = False
         self._is_closed = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def submit(self, call: ToolCall) -> Future[ToolResult]:
         """As `Sandbox.submit`."""
         future: Future[ToolResult] = Future()
@@ -104,15 +95,6 @@ class Nodes:
             self._waiting.append((call, future))
         self._pump()
         return future
-
-    def run(self, call: ToolCall) -> ToolResult:
-        """As `Sandbox.run`."""
-        return self.submit(call).result()
-
-    def run_many(self, calls: Iterable[ToolCall]) -> list[ToolResult]:
-        """As `Sandbox.run_many`."""
-        futures = [self.submit(call) for call in calls]
-        return [future.result() for future in futures]
 
     def cancel(self, call_id: str) -> None:
         """As `Sandbox.cancel`."""

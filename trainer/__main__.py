@@ -5,6 +5,7 @@ Each command reads the sections it declares and nothing else. Long ones resume w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,10 +37,20 @@ SECTIONS = {
 
 
 def _read(
-    command: str, sections: str | None, runtime: str | None, config: Any, overrides: Any
+    declared: Sequence[str],
+    sections: str | None,
+    runtime: str | None,
+    config: Any,
+    overrides: Any,
+    change: Any = None,
 ) -> tuple[Any, Any]:
     return read_sections(
-        SECTIONS[command], sections=sections, runtime=runtime, config=config or [], overrides=overrides or []
+        declared,
+        sections=sections,
+        runtime=runtime,
+        config=config or [],
+        overrides=overrides or [],
+        change=change,
     )
 
 
@@ -52,7 +63,7 @@ def prepare(
 ) -> None:
     """Draw the problems of every split."""
     with one_line_errors():
-        view, where = _read("prepare", sections, runtime, config, set_)
+        view, where = _read(SECTIONS["prepare"], sections, runtime, config, set_)
         from trainer.prepare import prepare as run
 
         _say(run(view.data, where).facts)
@@ -67,7 +78,7 @@ def corpus(
 ) -> None:
     """Let the teacher write the SFT documents, with real tool results."""
     with one_line_errors():
-        view, where = _read("corpus", sections, runtime, config, set_)
+        view, where = _read(SECTIONS["corpus"], sections, runtime, config, set_)
         from trainer.corpus import build_corpus
 
         _say(build_corpus(view, where).facts)
@@ -82,7 +93,7 @@ def base(
 ) -> None:
     """Make the base checkpoint: random with a tokenizer of its own, or a pretrained folder."""
     with one_line_errors():
-        view, where = _read("base", sections, runtime, config, set_)
+        view, where = _read(SECTIONS["base"], sections, runtime, config, set_)
         from trainer.base import make_base
 
         _say(make_base(view, where).facts)
@@ -97,7 +108,7 @@ def sft(
 ) -> None:
     """Non-reasoning SFT from the base checkpoint."""
     with one_line_errors():
-        view, where = _read("sft", sections, runtime, config, set_)
+        view, where = _read(SECTIONS["sft"], sections, runtime, config, set_)
         from trainer.sft import run_sft
 
         _say(run_sft(view, where).facts)
@@ -114,7 +125,7 @@ def rl(
     """One RL stage with GRPO-RoC from the checkpoint of the stage before."""
     with one_line_errors():
         name = f"rl{stage}"
-        view, where = _read(name, sections, runtime, config, set_)
+        view, where = _read(SECTIONS[name], sections, runtime, config, set_)
         from trainer.hard import load_hard
         from trainer.prepare import load_split, pool_digest
         from trainer.rl_job import run_stage
@@ -133,7 +144,7 @@ def filter_hard(
 ) -> None:
     """Keep the problems that the stage-2 policy does not solve in every rollout."""
     with one_line_errors():
-        view, where = _read("filter", sections, runtime, config, set_)
+        view, where = _read(SECTIONS["filter"], sections, runtime, config, set_)
         from trainer.hard import filter_hard as run
 
         _say(run(view, where).facts)
@@ -151,13 +162,8 @@ def origin(
     with one_line_errors():
         from config.arms import ORIGIN_SECTIONS, config_of_origin
 
-        view, where = read_sections(
-            ORIGIN_SECTIONS,
-            sections=sections,
-            runtime=runtime,
-            config=config or [],
-            overrides=set_ or [],
-            change=lambda whole: config_of_origin(whole, name),
+        view, where = _read(
+            ORIGIN_SECTIONS, sections, runtime, config, set_, lambda whole: config_of_origin(whole, name)
         )
         from trainer.origin import make_origin
 
@@ -179,13 +185,9 @@ def arm(
         from config.arms import ArmRun, config_of_arm, stage_sections
 
         run = ArmRun(name, origin, seed)
-        view, where = read_sections(
-            (*stage_sections(run), "eval"),
-            sections=sections,
-            runtime=runtime,
-            config=config or [],
-            overrides=set_ or [],
-            change=lambda whole: config_of_arm(whole, run),
+        declared = (*stage_sections(run), "eval")
+        view, where = _read(
+            declared, sections, runtime, config, set_, lambda whole: config_of_arm(whole, run)
         )
         from trainer.arm import run_arm
 
@@ -218,7 +220,7 @@ def score(
 ) -> None:
     """Token table: entropy, log-prob and rank by one teacher-forced pass over stored ids."""
     with one_line_errors():
-        view, where = _read("score", sections, runtime, config, set_)
+        view, where = _read(SECTIONS["score"], sections, runtime, config, set_)
         from trainer.score import score_samples
 
         _say(score_samples(checkpoint, samples, out, view.analysis, where))
@@ -234,7 +236,7 @@ def chat(
 ) -> None:
     """Talk to a checkpoint; shows reasons, tool calls, tool responses and the answer."""
     with one_line_errors():
-        view, where = _read("chat", None, None, config, set_)
+        view, where = _read(SECTIONS["chat"], None, None, config, set_)
         from trainer.talk import talk
 
         talk(checkpoint, view, where, question=question, temperature=temperature)
@@ -254,7 +256,7 @@ def inspect(
 ) -> None:
     """Show rows with the mask that training uses."""
     with one_line_errors():
-        view, _ = _read("base", None, None, config, set_)
+        view, _ = _read(SECTIONS["base"], None, None, config, set_)
         from trainer.inspect_data import show
 
         show(data, checkpoint, count, view.rollout)

@@ -7,6 +7,7 @@ over the last third of the steps (rounded up), shares pooled over their cases wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import linear_regression
 from typing import Any
 
 AXES = ("step", "rollouts", "sampled_tokens", "seconds")
@@ -76,10 +77,7 @@ def slope_of(points: Sequence[tuple[float, float | None]]) -> float | None:
     known = [(x, y) for x, y in points if y is not None]
     if len(known) < 2:
         return None
-    mean_x = sum(x for x, _ in known) / len(known)
-    mean_y = sum(y for _, y in known) / len(known)
-    spread = sum((x - mean_x) ** 2 for x, _ in known)
-    return sum((x - mean_x) * (y - mean_y) for x, y in known) / spread
+    return linear_regression([x for x, _ in known], [y for _, y in known]).slope
 
 
 def curve(

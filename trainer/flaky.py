@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import Future
-from typing import Protocol
 
 from sandbox.records import Status, ToolCall, ToolError, ToolResult
-
-
-class AnyTool(Protocol):
-    """What the rollout loop needs of a tool."""
-
-    def submit(self, call: ToolCall) -> Future[ToolResult]: ...
-
-    def close_session(self, name: str) -> None: ...
+from trainer.rollout import Tool
 
 
 class FlakyTool:
@@ -23,7 +15,7 @@ class FlakyTool:
     The error is the model's to see and counts as a failed call like any other: that is the point of the experiment.
     """
 
-    def __init__(self, tool: AnyTool, fail_frac: float) -> None:
+    def __init__(self, tool: Tool, fail_frac: float) -> None:
         self._tool, self._fail_frac = tool, fail_frac
 
     def submit(self, call: ToolCall) -> Future[ToolResult]:

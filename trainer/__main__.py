@@ -200,9 +200,7 @@ def arm_of_main(runtime: RuntimeOption = None, config: ConfigOption = None, set_
     with one_line_errors():
         from config.arms import MAIN, ArmRun
 
-        _, where = read_sections(
-            (), sections=None, runtime=runtime, config=config or [], overrides=set_ or []
-        )
+        _, where = _read((), None, runtime, config, set_)
         from trainer.arm import summarise_main
 
         _say(summarise_main(ArmRun("roc_paper", MAIN, 0), where)["endpoints"])

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.client import Sandbox
-from sandbox.dispatch import Runner
 from sandbox.fleet import PACKAGE_ROOT
 from sandbox.nodes import Nodes
 from sandbox.records import Limits, ToolCall, ToolResult
+from sandbox.tool_runner import ToolRunner
 
 _CALL = "import time\ntime.sleep(0.25)\nprint('done')"
 LIMITS = Limits(cpu_s=5, wall_s=120)
@@ -91,7 +91,7 @@ def _start_node(folder: Path, name: str, workers: int) -> tuple[subprocess.Popen
     return process, place.read_text()
 
 
-def _blow(runner: Runner, strike: Callable[[], None]) -> dict[str, Any]:
+def _blow(runner: ToolRunner, strike: Callable[[], None]) -> dict[str, Any]:
     """Load the runner, strike, wait for every call."""
     answers: Counter[str] = Counter()
     ended: dict[str, float] = {}

@@ -9,10 +9,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from sandbox.client import Sandbox
-from sandbox.dispatch import BatchDispatch, Runner
+from sandbox.dispatch import BatchDispatch
 from sandbox.measures.race import CALM, SHARP, is_right, measure, percentiles_ms
 from sandbox.measures.workload import Program, mix
 from sandbox.records import ToolCall, ToolResult
+from sandbox.tool_runner import ToolRunner
 
 PAPER_CALLS = 45_000
 """Tool calls of one training step (paper, section 3.1)."""
@@ -58,7 +59,7 @@ def offered_load(*, size: int, workers: int, seed: int = 7) -> dict[str, Any]:
 
 
 def _stream(
-    runner: Runner, programs: list[Program], calls_per_s: float, stream: random.Random
+    runner: ToolRunner, programs: list[Program], calls_per_s: float, stream: random.Random
 ) -> tuple[list[float], int]:
     latency_s: list[float] = []
     futures: list[Future[ToolResult]] = []

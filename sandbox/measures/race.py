@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.client import Sandbox
-from sandbox.dispatch import BatchDispatch, Runner
+from sandbox.dispatch import BatchDispatch
 from sandbox.measures import peers
 from sandbox.measures.workload import Program, mix
 from sandbox.records import Limits, Status, ToolCall, ToolResult
+from sandbox.tool_runner import ToolRunner
 
 CALM = Limits(cpu_s=10, wall_s=120)
 SHARP = Limits(cpu_s=2, wall_s=2)
@@ -70,7 +71,7 @@ def is_right(program: Program, result: ToolResult) -> bool:
     return result.status is Status.OK and result.stdout.strip() == program.stdout
 
 
-def measure(runner: Runner, programs: list[Program], *, in_flight: int, limits: Limits) -> Score:
+def measure(runner: ToolRunner, programs: list[Program], *, in_flight: int, limits: Limits) -> Score:
     """Run all programs, at most `in_flight` at a time."""
     waiting = deque(enumerate(programs))
     running: dict[Any, tuple[Program, float]] = {}

@@ -11,10 +11,11 @@ from config.errors import UserError
 from sandbox.client import Sandbox
 from sandbox.dispatch import BatchDispatch
 from sandbox.records import Status, ToolCall, ToolResult
+from sandbox.tool_runner import ToolRunner
 from tests.sandbox.conftest import new_call
 
 
-class Held:
+class Held(ToolRunner):
     """Runs nothing: keeps every call until the test ends it."""
 
     def __init__(self) -> None:
@@ -27,6 +28,9 @@ class Held:
             self.calls.append((call, future))
             self._arrived.notify_all()
         return future
+
+    def close(self) -> None:
+        """Holds nothing but calls."""
 
     def wait_for(self, count: int) -> None:
         with self._arrived:

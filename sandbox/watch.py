@@ -33,7 +33,9 @@ class Watch:
         self._schedule(run, now + min(DECAY_AFTER_S, run.pending.limits.wall_s))
 
     def next_t(self) -> float | None:
-        """When to call `act` at the latest."""
+        """When to call `act` at the latest; a run that is over wakes nobody."""
+        while self._timers and self._timers[0][2].is_over:
+            heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
     def act(self, now: float) -> None:

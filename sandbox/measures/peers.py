@@ -135,6 +135,24 @@ def control_s() -> float:
     return statistics.median(times)
 
 
+def wait_until_calm(most_s: float = 20.0, window_s: float = 0.25, idle_frac: float = 0.9) -> None:
+    """Wait for idle processors, at most `most_s`: what one contestant leaves running must not slow the next."""
+    end_t = time.monotonic() + most_s
+    idle, total = _processor_ticks()
+    while time.monotonic() < end_t:
+        time.sleep(window_s)
+        before, (idle, total) = (idle, total), _processor_ticks()
+        if idle - before[0] >= idle_frac * (total - before[1]):
+            return
+
+
+def _processor_ticks() -> tuple[int, int]:
+    """Idle ticks and all ticks of all processors since the machine started."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(field) for field in file.readline().split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
+
+
 def load_average() -> float:
     """Runnable processes over the last minute."""
     return os.getloadavg()[0]

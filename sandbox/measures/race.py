@@ -129,6 +129,7 @@ def run_race(
     ]
     record: dict[str, Any] = {"size": size, "trials": trials, "rounds": []}
     for _ in range(rounds):
+        peers.wait_until_calm()
         entry: dict[str, Any] = {"control_s": peers.control_s(), "load_average": peers.load_average()}
         entry |= _our_round(sandbox, plain, loops)
         if judges:
@@ -148,6 +149,7 @@ def run_race(
 
 
 def _our_round(sandbox: Sandbox, plain: list[Program], loops: list[Program]) -> dict[str, Any]:
+    peers.wait_until_calm()
     score = measure(sandbox, plain, in_flight=64, limits=CALM)
     mixed = measure(sandbox, loops, in_flight=64, limits=SHARP)
     return {
@@ -169,6 +171,7 @@ def _judge_round(
     for key, programs in (("", plain), ("_with_loops", loops)):
         tried = [trial for trial in trials if trial["with_loops"] == bool(key)]
         best = max(tried, key=lambda trial: trial["goodput"])
+        peers.wait_until_calm()
         goodput, num_bad = peers.judge_goodput(judges[best["judge"]], programs, peers.WAYS[best["way"]])
         row |= {
             f"setting{key}": f"{best['judge']}, {best['way']}",

@@ -17,6 +17,7 @@ RUN = WORKFLOW.run
 
 wildcard_constraints:
     checkpoint="base|sft|rl1|rl2|rl3",
+    member="[a-z0-9_]+",
     arm="[a-z0-9_]+",
     origin="[a-z0-9_]+",
     seed="[0-9]+",

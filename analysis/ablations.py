@@ -11,10 +11,11 @@ import pandas as pd
 from analysis.arms import AXES, CONTRASTS, at_equal_cost, by_arm, difference, endpoint, shown
 from analysis.entropy import Settings
 from analysis.figures import arms as arms_figure
-from analysis.figures import doses, style
+from analysis.figures import doses, pass_at_k, style
 from analysis.page import render
 from analysis.report import inline_svg
 from analysis.runs import BadRun
+from analysis.sampling_grid import grid_of
 from analysis.tables.arms import cell, cost_grid, endpoint_grid
 from analysis.tables.grid import DASH, Grid
 
@@ -24,8 +25,17 @@ CLIPPED = ("roc_paper", "updates_4", "updates_4_clip_020", "updates_8", "updates
 """Arms with 1, 4 and 8 updates per step; clip_020 has the lower bound on both sides."""
 
 
-def write_ablations(records: Sequence[Mapping[str, Any]], settings: Settings, out: Path, name: str) -> Path:
+def write_ablations(
+    records: Sequence[Mapping[str, Any]], passes: pd.DataFrame, settings: Settings, out: Path, name: str
+) -> Path:
     """Write index.html, its figures and one CSV of all endpoints into `out`; returns the page.
+
+    Args:
+        records: of the arms.
+        passes: pass@k of the sampling grid (`analysis.sampling_grid.table_of`); may be empty.
+        settings: confidence.
+        out: folder of the page.
+        name: what the run is called.
 
     Raises:
         BadRun: there is no record.
@@ -39,7 +49,11 @@ def write_ablations(records: Sequence[Mapping[str, Any]], settings: Settings, ou
     table = arms_figure.table_of(on_main)
     dose = doses.table_of(records, settings.confidence)
     figures = {}
-    for title, data, draw in (("arms", table, arms_figure.draw), ("doses", dose, doses.draw)):
+    for title, data, draw in (
+        ("arms", table, arms_figure.draw),
+        ("doses", dose, doses.draw),
+        ("pass_at_k", passes, pass_at_k.draw),
+    ):
         style.save_table(data, out / "data" / f"{title}.csv")
         if not data.empty:
             with style.styled():
@@ -63,6 +77,7 @@ def write_ablations(records: Sequence[Mapping[str, Any]], settings: Settings, ou
             endpoint_grid(variants, settings.confidence, baseline=BASELINE),
             clip_grid(records, settings.confidence),
         ],
+        passes=None if passes.empty else grid_of(passes),
         figures=figures,
         confidence=settings.confidence,
     )
@@ -81,8 +96,11 @@ def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[s
             continue
         test = difference(endpoint(arms[a], "accuracy"), endpoint(arms[b], "accuracy"), confidence)
         assert test is not None
-        words = [f"{b} - {a} ({what}), {test.num_pairs} pairs from {test.num_origins} SFT checkpoints: sealed test "
-                 f"{cell('accuracy', test)} points, {reading(test)}"]  # fmt: skip
+        means = ", ".join(shown("accuracy", value, signed=True) for value in test.by_origin)
+        words = [
+            f"{b} - {a} ({what}), {test.num_pairs} pairs: sealed test {cell('accuracy', test)} points, {reading(test)} "
+            f"(means of the {len(test.by_origin)} SFT checkpoints: {means})"
+        ]
         for axis, label in AXES.items():
             found = at_equal_cost(arms[a], arms[b], axis, confidence)
             if found is not None:
@@ -97,7 +115,7 @@ def reading(found: Any) -> str:
     """The interval in words.
 
     >>> from analysis.arms import Difference
-    >>> reading(Difference(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, num_origins=1))
+    >>> reading(Difference(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, by_origin=(0.1,)))
     'not distinguished from 0'
     """
     if found.low > 0:

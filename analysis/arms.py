@@ -57,8 +57,8 @@ class Difference:
     high: float
     p: float | None
     num_pairs: int
-    num_origins: int
-    """SFT checkpoints among the pairs; pairs that share one are not independent of it."""
+    by_origin: tuple[float, ...]
+    """Mean over the pairs of each SFT checkpoint; pairs that share one are not independent of it."""
 
 
 def read_arms(folder: Path) -> list[dict[str, Any]]:
@@ -92,8 +92,8 @@ def difference(
 
     >>> zeros = {("main", s): 0.0 for s in (1, 2, 3)}
     >>> found = difference(zeros, {("main", s): float(s) for s in (1, 2, 3)}, 0.95)
-    >>> found.value, round(found.low, 3), found.num_pairs, found.num_origins
-    (2.0, -0.484, 3, 1)
+    >>> found.value, round(found.low, 3), found.num_pairs, found.by_origin
+    (2.0, -0.484, 3, (2.0,))
     """
     shared = sorted(set(a) & set(b))
     if not shared:
@@ -109,7 +109,10 @@ def difference(
         high=interval.high,
         p=p,
         num_pairs=len(shared),
-        num_origins=len({origin for origin, _ in shared}),
+        by_origin=tuple(
+            float(np.mean([d for d, (o, _) in zip(differences, shared, strict=True) if o == origin]))
+            for origin in sorted({origin for origin, _ in shared})
+        ),
     )
 
 

@@ -221,14 +221,20 @@ def ablations(
     arms: Annotated[
         Path | None, typer.Option("--arms", help="Folder of arm records; default: arms in the run.")
     ] = None,
+    grid: Annotated[
+        Path | None, typer.Option("--grid", help="Folder of the sampling grid; default: grid in the run.")
+    ] = None,
 ) -> None:
-    """The ablation page from stored arm records, with its figures and endpoints.csv."""
+    """The ablation page from stored arm records and the sampling grid, with its figures and endpoints.csv."""
     with _input_errors():
         from analysis.ablations import write_ablations
         from analysis.arms import read_arms
+        from analysis.sampling_grid import table_of
 
-        records = read_arms(arms or run / "arms")
-        typer.echo(f"wrote {write_ablations(records, _settings(sections, config, overrides), out, run.name)}")
+        settings = _settings(sections, config, overrides)
+        passes = table_of(grid or run / "grid", settings)
+        page = write_ablations(read_arms(arms or run / "arms"), passes, settings, out, run.name)
+        typer.echo(f"wrote {page}")
 
 
 @app.command()

@@ -183,13 +183,14 @@ def arm_difference(
     if outcome is None:
         return None
     known = outcome.p is not None and outcome.p != 1.0
+    num_origins = len(outcome.by_origin)
     return c.Effect(
         value=outcome.value,
         low=outcome.low if known else None,
         high=outcome.high if known else None,
         p=outcome.p,
         num_seeds=outcome.num_pairs,
-        note=f"paired by seed, {outcome.num_origins} SFT checkpoint{'s' * (outcome.num_origins != 1)}",
+        note=f"paired by seed, {num_origins} SFT checkpoint{'s' * (num_origins != 1)}",
     )
 
 

@@ -90,9 +90,10 @@ rule write_tables:
 
 
 rule ablation_page:
-    """Contrasts of the experiment arms, on a page of its own."""
+    """Contrasts of the experiment arms and the sampling grid, on a page of its own."""
     input:
         expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.ablations),
+        expand(f"{RUN}/grid/{{member}}/summary.json", member=WORKFLOW.grid.members),
     output:
         f"{RUN}/ablations/index.html",
     log:

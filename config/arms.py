@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -56,10 +56,47 @@ class Block(Section):
     seeds: Positive
 
 
+class SamplingGrid(Section):
+    """Checkpoints sampled at several temperatures, often enough for pass@k."""
+
+    checkpoints: list[Literal["base", "sft", "rl1", "rl2", "rl3"]]
+    origins: list[str]
+    """Origins whose SFT checkpoint is sampled too."""
+    temperatures: list[Annotated[float, Field(ge=0.0)]]
+    k: Annotated[int, Field(ge=2)]
+    """Samples per question."""
+    limit: Positive
+    """Questions per test ring."""
+
+    @property
+    def members(self) -> list[str]:
+        """Names of what is sampled: checkpoints of the run, then origins."""
+        return [*self.checkpoints, *self.origins]
+
+    def stage_of(self, member: str) -> str:
+        """The stage that made a member."""
+        return "sft" if member in self.origins else member
+
+    def plans_of(self, member: str) -> dict[str, dict[str, Any]]:
+        """The evaluation plans of one member, one per temperature."""
+        return {
+            f"t{temperature:g}": {
+                "checkpoint": self.stage_of(member),
+                "benchmarks": ["procedural"],
+                "k": self.k,
+                "temperature": temperature,
+                "limit": self.limit,
+                "control": "none",
+            }
+            for temperature in self.temperatures
+        }
+
+
 class ArmsFile(Section):
     origins: dict[str, Origin]
     arms: dict[str, Arm]
     ablations: list[Block]
+    sampling_grid: SamplingGrid
 
     @model_validator(mode="after")
     def _blocks_name_what_exists(self) -> Self:
@@ -68,6 +105,8 @@ class ArmsFile(Section):
                 _known(name, self.arms, "ablations: arm")
             for name in block.origins:
                 _known(name, [MAIN, *self.origins], "ablations: origin")
+        for name in self.sampling_grid.origins:
+            _known(name, self.origins, "sampling_grid: origin")
         return self
 
 

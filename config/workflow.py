@@ -15,10 +15,12 @@ from config.arms import (
     MAIN,
     ORIGIN_SECTIONS,
     ArmRun,
+    SamplingGrid,
     ablation_runs,
     config_of_arm,
     config_of_origin,
     configured,
+    load_arms,
     stage_sections,
 )
 from config.errors import ConfigError
@@ -85,6 +87,22 @@ class Workflow:
         """Sections of an arm's SFT checkpoint."""
         changed = self._checked(lambda: config_of_origin(self.config, origin))
         return sections_json(changed, ORIGIN_SECTIONS)
+
+    @property
+    def grid(self) -> SamplingGrid:
+        """What the ablations sample at several temperatures."""
+        return load_arms().sampling_grid
+
+    def grid_sections(self, member: str) -> str:
+        """Sections of one member of the sampling grid."""
+        sections = json.loads(self.sections(("rollout", "sandbox", "eval", "analysis")))
+        sections["eval"]["plans"] = self.grid.plans_of(member)
+        return canonical(sections)
+
+    def grid_checkpoint(self, member: str) -> str:
+        """Folder of a member's checkpoint."""
+        folder = f"{self.run}/origins/{member}" if member in self.grid.origins else self.run
+        return f"{folder}/checkpoints/{self.grid.stage_of(member)}"
 
     def sft_of(self, origin: str) -> str:
         """Manifest of the SFT checkpoint that arms of an origin start from."""

@@ -21,3 +21,30 @@ rule evaluate:
         "python -m verifier evaluate --checkpoint {params.checkpoint} --name {wildcards.checkpoint}"
         " --rings {params.rings} --out {params.out} --work {params.work}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+rule sampling_grid:
+    """One checkpoint at several temperatures, with enough samples for pass@k."""
+    input:
+        checkpoint=lambda wildcards: (
+            f"{WORKFLOW.grid_checkpoint(wildcards.member)}/manifest.json"
+        ),
+        data=f"{RUN}/data/manifest.json",
+        sandbox=f"{RUN}/build/sandbox.json",
+    output:
+        f"{RUN}/grid/{{member}}/summary.json",
+    log:
+        f"{RUN}/logs/grid_{{member}}.log",
+    threads: WORKFLOW.config.runtime.threads.eval
+    params:
+        sections=lambda wildcards: WORKFLOW.grid_sections(wildcards.member),
+        runtime=f"{RUN}/runtime.json",
+        checkpoint=lambda wildcards: WORKFLOW.grid_checkpoint(wildcards.member),
+        name=lambda wildcards: WORKFLOW.grid.stage_of(wildcards.member),
+        rings=f"{RUN}/data",
+        out=lambda wildcards: f"{RUN}/grid/{wildcards.member}",
+        work=lambda wildcards: f"{RUN}/work/grid_{wildcards.member}",
+    shell:
+        "python -m verifier evaluate --checkpoint {params.checkpoint} --name {params.name}"
+        " --rings {params.rings} --out {params.out} --work {params.work}"
+        " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"

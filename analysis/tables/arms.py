@@ -42,7 +42,7 @@ def endpoint_grid(
         if baseline is None
         else [(baseline, arm, f"{arm} - {baseline}") for arm in sorted(arms) if arm != baseline]
     )
-    differences = []
+    differences, num_intervals = [], 0
     for a, b, label in pairs:
         if a not in arms or b not in arms:
             continue
@@ -52,6 +52,7 @@ def endpoint_grid(
         }
         count = max((d.num_pairs for d in found.values() if d), default=0)
         differences.append([label, str(count), *[cell(name, d) for name, d in found.items()]])
+        num_intervals += sum(d is not None and d.num_pairs > 1 for d in found.values())
     return Grid(
         name="arms" if baseline is None else "variants",
         title="Experiment arms: endpoints fixed beforehand",
@@ -59,7 +60,8 @@ def endpoint_grid(
         groups={"means": means, "differences, paired": differences},
         note="Sealed test: avg@1 over the three rings after the last step. The rest: raw rollouts before selection, "
         "last third of the steps; shares in percent, lengths in tokens. Differences are paired by SFT checkpoint and "
-        f"seed, with Student's {100 * confidence:.0f}% interval over pairs; one SFT checkpoint speaks for itself.",
+        f"seed, with Student's {100 * confidence:.0f}% interval over pairs; one SFT checkpoint speaks for itself. Of "
+        f"{num_intervals} intervals some {(1 - confidence) * num_intervals:.0f} leave out 0 where there is no effect.",
     )
 
 

@@ -15,8 +15,10 @@ from analysis.ablations import clip_grid, sentences
 from analysis.arms import CONTRASTS, ENDPOINTS, at_equal_cost, by_arm, difference, read_arms
 from analysis.claims import ArmDifference, read_claims
 from analysis.cli import app
+from analysis.entropy import Settings
 from analysis.figures import doses
-from analysis.runs import BadRun
+from analysis.runs import BadRun, read_scores
+from analysis.sampling_grid import grid_of, table_of
 from config.arms import ablation_runs, load_arms
 from trainer.endpoints import MEANS
 
@@ -66,10 +68,8 @@ def records(effect: float, noise: float = 0.005) -> list[dict[str, Any]]:
 )
 def test_the_page_reads_an_effect_as_it_is(effect: float, word: str) -> None:
     penalty = sentences(records(effect, 0.0 if effect else 0.02), 0.95)[0]
-    assert penalty.startswith(
-        "roc_paper - random_2g_to_g (the penalty alone), 4 pairs from 2 SFT checkpoints"
-    )
-    assert word in penalty.split(";")[0]
+    assert penalty.startswith("roc_paper - random_2g_to_g (the penalty alone), 4 pairs: sealed test ")
+    assert f"{word} (means of the 2 SFT checkpoints: " in penalty.split(";")[0]
 
 
 def test_a_contrast_that_was_not_run_is_said() -> None:
@@ -119,6 +119,31 @@ def test_doses_name_arms_that_are_run() -> None:
     } <= runs
 
 
+def write_member(folder: Path, member: str, skill: float) -> None:
+    """A summary as `evaluate` writes it: 20 questions with 4 samples at two temperatures."""
+    rng = np.random.default_rng(len(member))
+    scores = [
+        {"checkpoint": member, "benchmark": "procedural", "metric": "avg@4", "temperature": temperature,
+         "control": "none", "value": skill, "low": 0.0, "high": 1.0, "num_questions": 20, "num_samples": 80,
+         "grader": grader, "questions": {f"q{q}": (rng.random(4) < skill).astype(float).tolist() for q in range(20)}}
+        for temperature in (0.6, 1.0) for grader in ("strict", "rstar_compat")
+    ]  # fmt: skip
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps({"scores": scores}))
+
+
+def test_the_sampling_grid_reads_every_k_from_the_same_samples(tmp_path: Path) -> None:
+    write_member(tmp_path / "sft", "sft", 0.5)
+    table = table_of(tmp_path, Settings())
+    assert table[["temperature", "k"]].to_numpy().tolist() == [[t, k] for t in (0.6, 1.0) for k in (1, 2, 4)]
+    questions = read_scores(tmp_path / "sft" / "summary.json")[0].questions
+    values = table[table["temperature"] == 0.6].set_index("k")["value"]
+    assert values[1] == pytest.approx(np.mean(list(questions.values())))
+    assert values[4] == pytest.approx(np.mean([max(outcomes) for outcomes in questions.values()]))
+    rows = grid_of(table).groups["T = 0.6"]
+    assert float(rows[0][-1]) == pytest.approx(100 * (values[4] - values[1]), abs=0.06)
+
+
 def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:
     (tmp_path / "arms").mkdir()
     every = records(0.1) + [
@@ -129,12 +154,15 @@ def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:
     ]
     for r in every:
         (tmp_path / "arms" / f"{r['arm']}-{r['origin']}-{r['seed']}.json").write_text(json.dumps(r))
+    for member, skill in (("sft", 0.3), ("rl3", 0.6), ("sft_seed_1", 0.3)):
+        write_member(tmp_path / "grid" / member, member, skill)
     result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     page = (tmp_path / "out" / "index.html").read_text()
     assert "18 pairs" not in page  # runs of other teachers are no pairs of the main contrasts
     assert all(f"<b>{run.arm}</b>" in page for run in ablation_runs())
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
+    assert "sft_seed_1" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert (
         len(read_arms(tmp_path / "arms"))

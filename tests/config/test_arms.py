@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from pydantic import ValidationError
 
 from config.arms import (
     MAIN,
     ArmRun,
+    ArmsFile,
     ablation_runs,
     config_of_arm,
     config_of_origin,
@@ -15,6 +19,7 @@ from config.arms import (
     stage_sections,
 )
 from config.errors import ConfigError
+from config.model import EvalPlan
 from config.objective import RocSelection
 from config.resolve import resolve
 
@@ -96,3 +101,18 @@ def test_what_cannot_be_is_refused_with_the_remedy(read: object, words: str) -> 
 def test_contradictory_noise_is_refused(override: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         resolve([], [override])
+
+
+def test_every_member_of_the_sampling_grid_has_a_plan_per_temperature() -> None:
+    grid = load_arms().sampling_grid
+    for member in grid.members:
+        plans = [EvalPlan.model_validate_json(json.dumps(plan)) for plan in grid.plans_of(member).values()]
+        assert [plan.temperature for plan in plans] == grid.temperatures
+        assert {plan.checkpoint for plan in plans} == {"sft" if member in grid.origins else member}
+
+
+def test_an_unknown_origin_in_the_sampling_grid_is_refused() -> None:
+    loaded = load_arms().model_dump()
+    loaded["sampling_grid"]["origins"] = ["sft_seed_7"]
+    with pytest.raises((ConfigError, ValidationError), match="sft_seed_7"):
+        ArmsFile.model_validate(loaded)

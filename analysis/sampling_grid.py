@@ -1,0 +1,95 @@
+"""Checkpoints at several temperatures and numbers of samples: does training teach, or only sharpen?
+
+A run's grid/MEMBER/summary.json holds k outcomes per question and temperature; pass@1 ... pass@k are unbiased estimates
+from those same samples. MEMBER is a checkpoint of the run, or another origin's SFT checkpoint.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.entropy import Settings
+from analysis.figures import style
+from analysis.runs import RINGS, Score, read_scores
+from analysis.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
+from analysis.tables.grid import Grid
+
+POOLED = "procedural"
+COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "num_questions")
+
+
+def table_of(folder: Path, settings: Settings) -> pd.DataFrame:
+    """One row per member, ring, temperature and k; empty when nothing is stored.
+
+    Args:
+        folder: holds one folder with a summary per member.
+        settings: confidence, and the seed of the bootstrap over questions.
+    """
+    rows = [
+        row
+        for path in sorted(folder.glob("*/summary.json"))
+        for score in read_scores(path)
+        if score.benchmark in (*RINGS, POOLED) and score.metric.startswith("avg@")
+        if (score.control, score.grader) == ("none", "strict")
+        for row in pass_rows(path.parent.name, score, settings)
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def pass_rows(member: str, score: Score, settings: Settings) -> list[dict[str, object]]:
+    """pass@k of one score's outcomes for k = 1, 2, 4, ... with intervals over questions.
+
+    >>> from analysis.runs import Score
+    >>> score = Score(checkpoint="sft", benchmark="procedural", metric="avg@2", temperature=1.0, control="none",
+    ...               value=0.5, low=0.0, high=1.0, num_questions=2, num_samples=4, grader="strict",
+    ...               questions={"a": [1, 0], "b": [1, 0]})
+    >>> [(row["k"], row["value"]) for row in pass_rows("sft", score, Settings())]
+    [(1, 0.5), (2, 1.0)]
+    """
+    most = num_samples_per_question(score.questions)
+    rows = []
+    for k in (2**power for power in range(most.bit_length())):
+        by_question = pass_at_k_by_question(score.questions, k)
+        interval = score_interval(
+            {question: [value] for question, value in by_question.items()},
+            seed=settings.seed,
+            confidence=settings.confidence,
+        )
+        rows.append(
+            {
+                "member": member,
+                "benchmark": score.benchmark,
+                "temperature": score.temperature,
+                "k": k,
+                "value": sum(by_question.values()) / len(by_question),
+                "low": interval.low,
+                "high": interval.high,
+                "num_questions": len(by_question),
+            }
+        )
+    return rows
+
+
+def grid_of(table: pd.DataFrame) -> Grid:
+    """All rings together: each member at each temperature, pass@1 to pass@k."""
+    pooled = table[table["benchmark"] == POOLED]
+    sizes = sorted(set(pooled["k"]))
+    groups: dict[str, list[list[str]]] = {}
+    for (temperature, member), part in pooled.groupby(["temperature", "member"], sort=True):
+        rows: list[Any] = sorted(part.itertuples(), key=lambda row: row.k)
+        cells = [f"{100 * row.value:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}]" for row in rows]
+        headroom = 100 * (rows[-1].value - rows[0].value)
+        name = style.CHECKPOINT_LABELS.get(str(member), str(member))
+        groups.setdefault(f"T = {temperature:g}", []).append([name, *cells, f"{headroom:.1f}"])
+    return Grid(
+        name="pass_at_k",
+        title="Chance that one of k samples is right",
+        header=["checkpoint", *[f"pass@{k}" for k in sizes], "headroom"],
+        groups=groups,
+        note="All three test rings, a seeded draw of questions each, all k from the same samples; intervals over "
+        "questions. Headroom: pass at the largest k minus pass@1. Where RL raises pass@1 and not the last column, it "
+        "sharpens what the SFT checkpoint could already reach.",
+    )

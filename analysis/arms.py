@@ -7,7 +7,7 @@ An arm's record is arms/ARM-ORIGIN-SEED.json: {arm, origin, seed, text, endpoint
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,15 @@ class Difference:
     """Mean over the pairs of each SFT checkpoint; pairs that share one are not independent of it."""
 
 
-def read_arms(folder: Path) -> list[dict[str, Any]]:
-    """Records of a folder, sorted. Raises BadRun for a file that is no record."""
+def records_in(folder: Path) -> list[dict[str, Any]]:
+    """All records of a folder, sorted."""
+    return read_arms(sorted(folder.glob("*.json")))
+
+
+def read_arms(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """The records in some files. Raises BadRun for a file that is no record."""
     records = []
-    for path in sorted(folder.glob("*.json")):
+    for path in paths:
         record = read_json(path)
         missing = {"arm", "origin", "seed", "endpoints", "curve"} - set(
             record if isinstance(record, dict) else ()

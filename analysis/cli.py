@@ -157,6 +157,9 @@ def claims(
     config: ConfigOption = None,
     overrides: SetOption = None,
     reference: ReferenceOption = REFERENCE,
+    arms: Annotated[
+        Path | None, typer.Option("--arms", help="Folder of arm records; default: those the run declares.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """The verdict on every claim: claims.json and claims.csv."""
@@ -168,7 +171,7 @@ def claims(
         opened, settings = _open(run), _settings(sections, config, overrides)
         rows = judge(
             read_claims(reference / "claims.yaml"),
-            measure_run(opened, settings),
+            measure_run(opened, settings, sorted(arms.glob("*.json")) if arms else None),
             preset=opened.preset,
             alpha=1 - settings.confidence,
         )
@@ -228,12 +231,12 @@ def ablations(
     """The ablation page from stored arm records and the sampling grid, with its figures and endpoints.csv."""
     with _input_errors():
         from analysis.ablations import write_ablations
-        from analysis.arms import read_arms
+        from analysis.arms import records_in
         from analysis.sampling_grid import table_of
 
         settings = _settings(sections, config, overrides)
         passes = table_of(grid or run / "grid", settings)
-        page = write_ablations(read_arms(arms or run / "arms"), passes, settings, out, run.name)
+        page = write_ablations(records_in(arms or run / "arms"), passes, settings, out, run.name)
         typer.echo(f"wrote {page}")
 
 

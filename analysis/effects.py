@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,17 @@ PAPER_STEP_ROLLOUTS = 512 * 32
 """Prompts per step times rollouts per prompt (paper section 4.3)."""
 
 
-def measure_run(run: Run, settings: entropy.Settings) -> c.Measure:
-    """A `Measure` over one run folder; what several claims read is read once."""
+def measure_run(run: Run, settings: entropy.Settings, arm_files: Sequence[Path] | None = None) -> c.Measure:
+    """A `Measure` over one run folder; what several claims read is read once.
+
+    Args:
+        run: the folder.
+        settings: of the analysis.
+        arm_files: records of arms to judge with; default: those that the run declares.
+    """
     scores = run.scores()
     metrics = run.metrics()
-    arms = read_arms(run.root / "arms")
+    arms = read_arms(run.arm_files() if arm_files is None else arm_files)
     tokens = _entropy_tokens(run, settings)
     bench = run.bench("scheduler")
 

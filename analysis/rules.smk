@@ -103,7 +103,8 @@ rule ablation_page:
         run=RUN,
         out=f"{RUN}/ablations",
     shell:
-        "(python -m analysis claims --run {params.run} --out {params.out} --sections {params.sections:q}"
+        "(python -m analysis claims --run {params.run} --arms {params.run}/arms --out {params.out}"
+        " --sections {params.sections:q}"
         " && python -m analysis ablations --run {params.run} --out {params.out} --sections {params.sections:q})"
         " > {log} 2>&1"
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pandas as pd
 
+from config.arms import MAIN, ArmRun
+
 CHECKPOINTS = ("base", "sft", "rl1", "rl2", "rl3")
 STAGES = ("sft", "rl1", "rl2", "rl3")
 RL_STAGES = ("rl1", "rl2", "rl3")
@@ -144,6 +146,15 @@ class Run:
         """bench/<name>.json; empty when that bench did not run."""
         return read_json(self.root / "bench" / f"{name}.json", default={})
 
+    def arm_files(self) -> list[Path]:
+        """Records of the arms that the run itself declares; the ablations lay others beside them."""
+        files = sorted(self.root.glob("arms/*.json"))
+        declared = self.facts.get("config", {}).get("arms")
+        if declared is None:
+            return files
+        runs = [ArmRun(arm, MAIN, seed) for arm in declared["names"] for seed in range(declared["seeds"])]
+        return [path for path in files if path.stem in {run.name for run in runs}]
+
     def phases_s(self) -> dict[str, float]:
         """Seconds of each phase from the run.json beside each manifest; phases may overlap."""
         phases: dict[str, float] = {}
@@ -151,7 +162,7 @@ class Run:
             seconds = read_json(path).get("seconds")
             if seconds is not None:
                 phases["/".join(path.relative_to(self.root).parts[:-1])] = float(seconds)
-        arms = [read_json(path).get("seconds", 0.0) for path in sorted(self.root.glob("arms/*.json"))]
+        arms = [read_json(path).get("seconds", 0.0) for path in self.arm_files()]
         return phases | ({"arms, summed": sum(arms)} if arms else {})
 
     def _stage_lines(self, stages: tuple[str, ...], pattern: str) -> pd.DataFrame:

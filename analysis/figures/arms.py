@@ -19,7 +19,7 @@ MAIN_ARMS = ("grpo_g", "grpo_2g", "random_2g_to_g", "grpo_2x_prompts", "roc_pape
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     """One row per arm, run and step."""
-    return table_of(read_arms(run.root / "arms"))
+    return table_of(read_arms(run.arm_files()))
 
 
 def table_of(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

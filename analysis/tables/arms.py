@@ -25,7 +25,7 @@ from analysis.tables.grid import DASH, Grid
 
 def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     """Means of each arm, then differences."""
-    return endpoint_grid(read_arms(run.root / "arms"), settings.confidence)
+    return endpoint_grid(read_arms(run.arm_files()), settings.confidence)
 
 
 def endpoint_grid(

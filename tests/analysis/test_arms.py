@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis.ablations import clip_grid, sentences
-from analysis.arms import CONTRASTS, ENDPOINTS, at_equal_cost, by_arm, difference, read_arms
+from analysis.arms import CONTRASTS, ENDPOINTS, at_equal_cost, by_arm, difference, records_in
 from analysis.claims import ArmDifference, read_claims
 from analysis.cli import app
 from analysis.entropy import Settings
 from analysis.figures import doses
-from analysis.runs import BadRun, read_scores
+from analysis.runs import BadRun, Run, read_scores
 from analysis.sampling_grid import grid_of, table_of
 from config.arms import ablation_runs, load_arms
 from trainer.endpoints import MEANS
@@ -165,9 +165,20 @@ def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:
     assert "sft_seed_1" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert (
-        len(read_arms(tmp_path / "arms"))
+        len(records_in(tmp_path / "arms"))
         == len((tmp_path / "out" / "data" / "endpoints.csv").read_text().splitlines()) - 1
     )
+
+
+def test_a_report_reads_the_arms_that_its_run_declares(tmp_path: Path) -> None:
+    """The ablations lay others beside them, and a report made again must not change by it."""
+    (tmp_path / "arms").mkdir()
+    for name in ("roc_paper-main-0", "roc_paper-main-1", "roc_paper-sft_seed_1-0", "grpo_2g-main-0"):
+        (tmp_path / "arms" / f"{name}.json").write_text("{}")
+    assert len(Run(tmp_path).arm_files()) == 4
+    facts = {"config": {"arms": {"names": ["grpo_g", "roc_paper"], "seeds": 1}}}
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    assert [path.stem for path in Run(tmp_path).arm_files()] == ["roc_paper-main-0"]
 
 
 def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
@@ -176,7 +187,7 @@ def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
     assert (result.exit_code, "no experiment arm is stored" in result.output) == (2, True)
     (tmp_path / "arms" / "x.json").write_text("{}")
     with pytest.raises(BadRun, match="lacks arm, curve"):
-        read_arms(tmp_path / "arms")
+        records_in(tmp_path / "arms")
 
 
 def test_every_arm_that_a_claim_compares_is_declared_and_every_endpoint_is_measured() -> None:

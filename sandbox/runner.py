@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import atexit
 import linecache
+import resource
 import signal
 import sys
 import threading
@@ -50,6 +51,15 @@ class Deadline:
         kind, limit = ("CPU", self.cpu_s) if number == CPU_SIGNAL else ("wall", self.wall_s)
         self.fired = f"{kind} time limit of {limit:g} s reached"
         raise SoftLimit(self.fired)
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process.
+
+    Its clock would stand still between ticks, for the kernel keeps it by them while a timer of CPU time is set.
+    """
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 def new_namespace() -> dict[str, Any]:
@@ -101,7 +111,7 @@ def execute(
     source: str, name: str, namespace: dict[str, Any], deadline: Deadline, output_bytes: int
 ) -> dict[str, Any]:
     """Run the code; status, value, error and times as a JSON object."""
-    wall_start, cpu_start = time.monotonic(), time.process_time()
+    wall_start, cpu_start = time.monotonic(), cpu_s()
     outcome: dict[str, Any] = {"status": "ok"}
     try:
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -115,7 +125,7 @@ def execute(
         outcome = describe(error, deadline)
     finally:
         outcome["wall_s"] = time.monotonic() - wall_start
-        outcome["cpu_s"] = time.process_time() - cpu_start
+        outcome["cpu_s"] = cpu_s() - cpu_start
     return outcome
 
 

@@ -26,6 +26,13 @@ def test_a_program_returns_its_output_and_the_value_of_its_last_expression(run: 
     )
 
 
+@pytest.mark.parametrize("session", [None, "s"])
+def test_the_cpu_time_of_a_short_call_is_counted(run: Run, session: str | None) -> None:
+    """The clock of a process stands still between ticks while a CPU timer is set: such a call read 0."""
+    result = run("sum(range(20_000))", session=session)
+    assert 0.0001 < result.cpu_s <= 1.01 * result.wall_s + 0.001
+
+
 def test_an_error_shows_frames_of_the_code_only_with_its_own_line_numbers(run: Run) -> None:
     result = run("import json\n\ndef f():\n    json.loads('{')\n\nf()")
     assert result.error is not None

@@ -6,6 +6,8 @@ import os
 import socket
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sandbox import runner
 from sandbox.client import Sandbox
@@ -20,21 +22,23 @@ def session_cells(sandbox: Sandbox, repeats: int) -> dict[str, float]:
     """Milliseconds of one more cell of a warm session, beside what the same code costs over a bare socket.
 
     `bare_ms` is a socket round trip to a process that runs the cell and answers with the value of its last expression;
-    `bare_text_ms` the same with one `exec` of the text and no value. They take turns with ours, fifty at a time.
+    `bare_text_ms` the same with one `exec` of the text and no value. They take turns with ours, fifty at a time. Both
+    processes are forked beforehand: a fork in between would leave this process to copy its pages while ours is timed.
     """
     limits = Limits(cpu_s=5, wall_s=60)
-    sandbox.run(ToolCall(id="first", code="x = 0", session="bench", limits=limits))
     ours: list[float] = []
     bare: list[float] = []
     text: list[float] = []
-    for begin in range(0, repeats, 50):
-        for index in range(begin, begin + 50):
-            start = time.perf_counter()
-            sandbox.run(ToolCall(id=f"cell-{index}", code=CELL, session="bench", limits=limits))
-            ours.append(1000 * (time.perf_counter() - start))
-        bare += _bare_ms(50, has_value=True)
-        text += _bare_ms(50, has_value=False)
-    sandbox.close_session("bench")
+    with _bare_process(has_value=True) as with_value, _bare_process(has_value=False) as without:
+        sandbox.run(ToolCall(id="first", code="x = 0", session="bench", limits=limits))
+        for begin in range(0, repeats, 50):
+            for index in range(begin, begin + 50):
+                start = time.perf_counter()
+                sandbox.run(ToolCall(id=f"cell-{index}", code=CELL, session="bench", limits=limits))
+                ours.append(1000 * (time.perf_counter() - start))
+            bare += _bare_ms(with_value, 50)
+            text += _bare_ms(without, 50)
+        sandbox.close_session("bench")
     p50, p50_bare, p50_text = (statistics.median(values) for values in (ours, bare, text))
     return {
         "p50_ms": p50,
@@ -46,7 +50,9 @@ def session_cells(sandbox: Sandbox, repeats: int) -> dict[str, float]:
     }
 
 
-def _bare_ms(repeats: int, *, has_value: bool) -> list[float]:
+@contextmanager
+def _bare_process(*, has_value: bool) -> Iterator[socket.socket]:
+    """The socket of a forked process that runs what it is sent."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -54,14 +60,18 @@ def _bare_ms(repeats: int, *, has_value: bool) -> list[float]:
         _serve_bare(theirs, has_value)
         os._exit(0)
     theirs.close()
+    yield ours
+    ours.close()
+    os.waitpid(pid, 0)
+
+
+def _bare_ms(link: socket.socket, repeats: int) -> list[float]:
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
-        ours.send(CELL.encode())
-        ours.recv(100)
+        link.send(CELL.encode())
+        link.recv(100)
         times.append(1000 * (time.perf_counter() - start))
-    ours.close()
-    os.waitpid(pid, 0)
     return times
 
 

@@ -59,7 +59,8 @@ def test_a_killed_process_of_ours_loses_no_call_and_doubles_none() -> None:
 
 
 def test_a_bare_cell_gives_the_same_value_as_ours() -> None:
-    assert len(cells._bare_ms(3, has_value=True)) == 3
+    with cells._bare_process(has_value=True) as link:
+        assert len(cells._bare_ms(link, 3)) == 3
 
 
 def test_answers_and_tool_calls_arrive_as_planned() -> None:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from sandbox.supervisor import Supervisor
 
 
-AWAKE_S = 0.000_15
-"""A short cell ends within so much; falling asleep and being woken on an idle processor takes a third of that."""
-
-
 class SessionPool:
     """Sessions by name, by seat and by socket. `desk` is the supervisor that queues and answers calls."""
 
@@ -36,8 +32,6 @@ class SessionPool:
             reversed(range(settings.num_slots, settings.num_slots + settings.max_sessions))
         )
         self._seatless: deque[Pending] = deque()
-        self.awake_until_t = 0.0
-        """Until then the supervisor does not sleep: a cell has just begun."""
 
     @property
     def num_live(self) -> int:
@@ -65,7 +59,6 @@ class SessionPool:
         if session.send(CELL_HEADER.pack(len(pending.payload)) + pending.payload):
             self.desk.poller.modify(session.link.fileno(), select.EPOLLIN | select.EPOLLOUT)
         self.desk.watch.start(run, now)
-        self.awake_until_t = now + AWAKE_S
 
     def _new_session(self, key: tuple[int, str], pending: Pending) -> Session | None:
         desk = self.desk
@@ -123,7 +116,6 @@ class SessionPool:
     def _conclude(self, session: Session, run: Run, text: bytes) -> None:
         desk = self.desk
         run.is_over = True
-        self.awake_until_t = 0.0
         desk.runs.pop(session.seat, None)
         used_s = session.cpu_s_now()
         ending = run.ending(0, max(0.0, used_s - run.base_cpu_s), 0)

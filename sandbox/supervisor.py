@@ -132,7 +132,7 @@ class Supervisor:
 
     def step(self) -> None:
         """Wait for events, act on them, start what can start, send what can be sent."""
-        for descriptor, events in self._wait():
+        for descriptor, events in self.poller.poll(self._seconds_to_next()):
             if descriptor in self.servers:
                 self._on_server(self.servers[descriptor], events)
             elif descriptor in self.sessions.by_link:
@@ -147,13 +147,6 @@ class Supervisor:
             self._keep_house(now)
         self._dispatch(now)
         self._send_all()
-
-    def _wait(self) -> list[tuple[int, int]]:
-        """Sleep until something happens; a cell that has just begun is awaited awake."""
-        while time.monotonic() < self.sessions.awake_until_t:
-            if events := self.poller.poll(0):
-                return events
-        return self.poller.poll(self._seconds_to_next())
 
     def _on_other(self, descriptor: int) -> None:
         """A descriptor closed in this very round; a node has its listener here."""

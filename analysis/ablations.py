@@ -21,6 +21,7 @@ from analysis.tables.grid import DASH, Grid
 
 MAIN = set(arms_figure.MAIN_ARMS)
 BASELINE = "roc_paper"
+FAILED = "tool_error_frac_correct"
 CLIPPED = ("roc_paper", "updates_4", "updates_4_clip_020", "updates_8", "updates_8_clip_020")
 """Arms with 1, 4 and 8 updates per step; clip_020 has the lower bound on both sides."""
 
@@ -75,7 +76,7 @@ def write_ablations(
             endpoint_grid(on_main, settings.confidence),
             cost_grid(on_main, settings.confidence),
             endpoint_grid(variants, settings.confidence, baseline=BASELINE),
-            clip_grid(records, settings.confidence),
+            clip_grid(variants, settings.confidence),
         ],
         passes=None if passes.empty else grid_of(passes),
         figures=figures,
@@ -87,7 +88,7 @@ def write_ablations(
 
 
 def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[str]:
-    """What the contrasts say, computed: sealed test at equal steps, then training accuracy at equal cost."""
+    """What the contrasts say, computed: sealed test and failed calls, then training accuracy at equal cost."""
     arms = by_arm(records)
     said = []
     for a, b, what in CONTRASTS:
@@ -101,6 +102,9 @@ def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[s
             f"{b} - {a} ({what}), {test.num_pairs} pairs: sealed test {cell('accuracy', test)} points, {reading(test)} "
             f"(means of the {len(test.by_origin)} SFT checkpoints: {means})"
         ]
+        failed = difference(endpoint(arms[a], FAILED), endpoint(arms[b], FAILED), confidence)
+        if failed is not None:
+            words.append(f"failed calls in correct rollouts {cell(FAILED, failed)} points, {reading(failed)}")
         for axis, label in AXES.items():
             found = at_equal_cost(arms[a], arms[b], axis, confidence)
             if found is not None:

@@ -6,6 +6,7 @@ from those same samples. MEMBER is a checkpoint of the run, or another origin's 
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 
 from analysis.entropy import Settings
 from analysis.figures import style
-from analysis.runs import RINGS, Score, read_scores
+from analysis.runs import CHECKPOINTS, RINGS, Score, read_scores
 from analysis.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
 from analysis.tables.grid import Grid
 
@@ -78,11 +79,14 @@ def grid_of(table: pd.DataFrame) -> Grid:
     pooled = table[table["benchmark"] == POOLED]
     sizes = sorted(set(pooled["k"]))
     groups: dict[str, list[list[str]]] = {}
-    for (temperature, member), part in pooled.groupby(["temperature", "member"], sort=True):
+    known = [name for name in CHECKPOINTS if name in set(pooled["member"])]
+    members = known + sorted(set(pooled["member"]) - set(known))
+    for temperature, member in product(sorted(set(pooled["temperature"])), members):
+        part = pooled[(pooled["temperature"] == temperature) & (pooled["member"] == member)]
         rows: list[Any] = sorted(part.itertuples(), key=lambda row: row.k)
         cells = [f"{100 * row.value:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}]" for row in rows]
         headroom = 100 * (rows[-1].value - rows[0].value)
-        name = style.CHECKPOINT_LABELS.get(str(member), str(member))
+        name = style.CHECKPOINT_LABELS.get(member, member)
         groups.setdefault(f"T = {temperature:g}", []).append([name, *cells, f"{headroom:.1f}"])
     return Grid(
         name="pass_at_k",

@@ -225,7 +225,10 @@ def ablations(
         Path | None, typer.Option("--arms", help="Folder of arm records; default: arms in the run.")
     ] = None,
     grid: Annotated[
-        Path | None, typer.Option("--grid", help="Folder of the sampling grid; default: grid in the run.")
+        Path | None,
+        typer.Option(
+            "--grid", help="The sampling grid: its folder, or pass_at_k.csv; default: grid in the run."
+        ),
     ] = None,
 ) -> None:
     """The ablation page from stored arm records and the sampling grid, with its figures and endpoints.csv."""

@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.entropy import Settings
 from analysis.figures import style
-from analysis.runs import CHECKPOINTS, RINGS, Score, read_scores
+from analysis.runs import CHECKPOINTS, RINGS, BadRun, Score, read_scores
 from analysis.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
 from analysis.tables.grid import Grid
 
@@ -22,16 +22,24 @@ POOLED = "procedural"
 COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "num_questions")
 
 
-def table_of(folder: Path, settings: Settings) -> pd.DataFrame:
+def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
     """One row per member, ring, temperature and k; empty when nothing is stored.
 
     Args:
-        folder: holds one folder with a summary per member.
+        stored: a folder with one folder and summary per member, or the CSV that was written of them.
         settings: confidence, and the seed of the bootstrap over questions.
+
+    Raises:
+        BadRun: the CSV lacks a column.
     """
+    if stored.is_file():
+        table = pd.read_csv(stored)
+        if missing := set(COLUMNS) - set(table.columns):
+            raise BadRun(f"{stored}: lacks the columns {', '.join(sorted(missing))}; is it pass_at_k.csv?")
+        return table
     rows = [
         row
-        for path in sorted(folder.glob("*/summary.json"))
+        for path in sorted(stored.glob("*/summary.json"))
         for score in read_scores(path)
         if score.benchmark in (*RINGS, POOLED) and score.metric.startswith("avg@")
         if (score.control, score.grader) == ("none", "strict")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -140,6 +141,11 @@ def test_the_sampling_grid_reads_every_k_from_the_same_samples(tmp_path: Path) -
     values = table[table["temperature"] == 0.6].set_index("k")["value"]
     assert values[1] == pytest.approx(np.mean(list(questions.values())))
     assert values[4] == pytest.approx(np.mean([max(outcomes) for outcomes in questions.values()]))
+    table.to_csv(tmp_path / "pass_at_k.csv", index=False)
+    pd.testing.assert_frame_equal(table_of(tmp_path / "pass_at_k.csv", Settings()), table)
+    table.drop(columns="k").to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(BadRun, match="lacks the columns k"):
+        table_of(tmp_path / "other.csv", Settings())
     rows = grid_of(table).groups["T = 0.6"]
     assert float(rows[0][-1]) == pytest.approx(100 * (values[4] - values[1]), abs=0.06)
 

@@ -3,7 +3,7 @@
 #   setup      virtual environment in .venv, packages pinned by constraints.txt
 #   reproduce  the whole pipeline; ARGS="--configfile config/micro.yaml" and the like go to snakemake
 #   test       all tests, KILLS kill moments among them      test-kill  kill moments alone
-#   ablations  every experiment arm, about 2.3 hours on 2 cores; resumes
+#   ablations  every experiment arm, 2 to 3 hours on 2 cores; resumes
 #   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
 #   lock       resolve constraints.txt afresh                bench      speed against peers, as JSON
 #   clean      remove caches (never results)

@@ -171,7 +171,7 @@ def claims(
         opened, settings = _open(run), _settings(sections, config, overrides)
         rows = judge(
             read_claims(reference / "claims.yaml"),
-            measure_run(opened, settings, sorted(arms.glob("*.json")) if arms else None),
+            measure_run(opened, settings, arms),
             preset=opened.preset,
             alpha=1 - settings.confidence,
         )

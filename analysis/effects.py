@@ -13,7 +13,7 @@ from scipy import stats
 
 from analysis import claims as c
 from analysis import entropy
-from analysis.arms import by_arm, difference, read_arms
+from analysis.arms import by_arm, difference, read_arms, records_in
 from analysis.arms import endpoint as endpoint_of
 from analysis.benches import makespan_ratios
 from analysis.runs import RINGS, Run, Score, find_score
@@ -27,17 +27,17 @@ PAPER_STEP_ROLLOUTS = 512 * 32
 """Prompts per step times rollouts per prompt (paper section 4.3)."""
 
 
-def measure_run(run: Run, settings: entropy.Settings, arm_files: Sequence[Path] | None = None) -> c.Measure:
+def measure_run(run: Run, settings: entropy.Settings, arms_folder: Path | None = None) -> c.Measure:
     """A `Measure` over one run folder; what several claims read is read once.
 
     Args:
         run: the folder.
         settings: of the analysis.
-        arm_files: records of arms to judge with; default: those that the run declares.
+        arms_folder: all records in it are judged with; default: those that the run declares.
     """
     scores = run.scores()
     metrics = run.metrics()
-    arms = read_arms(run.arm_files() if arm_files is None else arm_files)
+    arms = read_arms(run.arm_files()) if arms_folder is None else records_in(arms_folder)
     tokens = _entropy_tokens(run, settings)
     bench = run.bench("scheduler")
 

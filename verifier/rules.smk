@@ -14,17 +14,18 @@ rule evaluate:
         sections=lambda wildcards: WORKFLOW.evaluation_sections(wildcards.checkpoint),
         runtime=f"{RUN}/runtime.json",
         checkpoint=lambda wildcards: f"{RUN}/checkpoints/{wildcards.checkpoint}",
+        name="{checkpoint}",
         rings=f"{RUN}/data",
         out=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}",
         work=lambda wildcards: f"{RUN}/work/eval_{wildcards.checkpoint}",
     shell:
-        "python -m verifier evaluate --checkpoint {params.checkpoint} --name {wildcards.checkpoint}"
+        "python -m verifier evaluate --checkpoint {params.checkpoint} --name {params.name}"
         " --rings {params.rings} --out {params.out} --work {params.work}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
 
-rule sampling_grid:
-    """One checkpoint at several temperatures, with enough samples for pass@k."""
+# One checkpoint at several temperatures, with enough samples for pass@k.
+use rule evaluate as sampling_grid with:
     input:
         checkpoint=lambda wildcards: (
             f"{WORKFLOW.grid_checkpoint(wildcards.member)}/manifest.json"
@@ -35,7 +36,6 @@ rule sampling_grid:
         f"{RUN}/grid/{{member}}/summary.json",
     log:
         f"{RUN}/logs/grid_{{member}}.log",
-    threads: WORKFLOW.config.runtime.threads.eval
     params:
         sections=lambda wildcards: WORKFLOW.grid_sections(wildcards.member),
         runtime=f"{RUN}/runtime.json",
@@ -44,7 +44,3 @@ rule sampling_grid:
         rings=f"{RUN}/data",
         out=lambda wildcards: f"{RUN}/grid/{wildcards.member}",
         work=lambda wildcards: f"{RUN}/work/grid_{wildcards.member}",
-    shell:
-        "python -m verifier evaluate --checkpoint {params.checkpoint} --name {params.name}"
-        " --rings {params.rings} --out {params.out} --work {params.work}"
-        " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"

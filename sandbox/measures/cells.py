@@ -60,9 +60,11 @@ def _bare_process(*, has_value: bool) -> Iterator[socket.socket]:
         _serve_bare(theirs, has_value)
         os._exit(0)
     theirs.close()
-    yield ours
-    ours.close()
-    os.waitpid(pid, 0)
+    try:
+        yield ours
+    finally:
+        ours.close()
+        os.waitpid(pid, 0)
 
 
 def _bare_ms(link: socket.socket, repeats: int) -> list[float]:

@@ -39,7 +39,7 @@ class Layer(StrEnum):
     BOUNDED_TMP = "bounded_tmp"
     """The calls' folders lie on a private tmpfs of bounded size (root only)."""
     FIXED_ADDRESSES = "fixed_addresses"
-    """No address randomisation: equal calls give equal text."""
+    """No address randomisation: memory is mapped alike in every start."""
     HUGE_PAGES = "huge_pages"
     """Fewer page-table entries to copy per fork. Speed, not safety."""
     EAGER_PAGES = "eager_pages"

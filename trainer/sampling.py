@@ -12,6 +12,7 @@ from typing import Any
 
 from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
 from sandbox.client import Sandbox
+from sandbox.equal_calls import EqualCalls
 from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
 from trainer.chat import ChatFormat
 from trainer.engine_local import LocalEngine
@@ -125,7 +126,8 @@ def open_tool(
     if own is not None:
         preload, path = (*preload, own), (os.getcwd(),)
     with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
-        yield client
+        # Of a tool of the user's nobody knows whether it is pure.
+        yield EqualCalls(client) if own is None else client
 
 
 def chat_format(rollout: RolloutSection) -> ChatFormat:

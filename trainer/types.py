@@ -160,7 +160,12 @@ class Trajectory:
         return len(self.ids) - self.prompt_len
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        # Not asdict on the whole: it would visit every id, mask and log-prob.
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return record | {
+            "turns": [asdict(turn) for turn in self.turns],
+            "verdicts": {name: asdict(verdict) for name, verdict in self.verdicts.items()},
+        }
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:

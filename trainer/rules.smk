@@ -1,5 +1,8 @@
 rule scheduler_bench:
     """Every scheduling policy on the same simulated workloads, a short run."""
+    input:
+        # Nothing of it is read: before the data are there this would hold a core that the corpus waits for.
+        f"{RUN}/data/manifest.json",
     output:
         f"{RUN}/bench/scheduler.json",
     log:
@@ -194,6 +197,7 @@ rule arm:
         f"{RUN}/arms/{{arm}}-{{origin}}-{{seed}}.json",
     log:
         f"{RUN}/logs/arm_{{arm}}-{{origin}}-{{seed}}.log",
+    priority: 3
     threads: WORKFLOW.config.runtime.threads.rl
     params:
         sections=lambda wildcards: WORKFLOW.arm_sections(

@@ -8,6 +8,8 @@ rule evaluate:
         f"{RUN}/eval/{{checkpoint}}/summary.json",
     log:
         f"{RUN}/logs/evaluate_{{checkpoint}}.log",
+    wildcard_constraints:
+        checkpoint="sft|rl3",
     priority: 5
     threads: WORKFLOW.config.runtime.threads.eval
     params:
@@ -22,6 +24,13 @@ rule evaluate:
         "python -m verifier evaluate --checkpoint {params.checkpoint} --name {params.name}"
         " --rings {params.rings} --out {params.out} --work {params.work}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+
+
+# The short evaluations come after the arms: they fill both cores to the end, where one arm would leave the other idle.
+use rule evaluate as evaluate_short with:
+    wildcard_constraints:
+        checkpoint="base|rl1|rl2",
+    priority: 0
 
 
 # One checkpoint at several temperatures, with enough samples for pass@k.

@@ -1,8 +1,5 @@
 rule scheduler_bench:
     """Every scheduling policy on the same simulated workloads, a short run."""
-    input:
-        # Nothing of it is read: before the data are there this would hold a core that the corpus waits for.
-        f"{RUN}/data/manifest.json",
     output:
         f"{RUN}/bench/scheduler.json",
     log:

@@ -26,8 +26,9 @@ rule evaluate:
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
 
-# The short evaluations come after the arms: they fill both cores to the end, where one arm would leave the other idle.
-use rule evaluate as evaluate_short with:
+# Nothing waits long for these: they come after the arms and fill both cores to the end, where one arm would leave the
+# other core idle.
+use rule evaluate as evaluate_late with:
     wildcard_constraints:
         checkpoint="base|rl1|rl2",
     priority: 0

@@ -21,13 +21,21 @@ REPORT = {"report": 1, "verify": 1, "gate": 1, "reproduce": 1}
 ANALYSIS = {"claims_verdicts": 1, "draw_figures": 1, **REPORT}
 RL3 = {"rl3": 1, "evaluate": 1, "score": 1, "entropy": 1, "write_tables": 1, **ANALYSIS}
 HARD = RL3 | {"hard": 1}
-RL2 = HARD | {"rl2": 1, "evaluate": 2}
-RL1 = RL2 | {"rl1": 1, "evaluate": 3, "arm": 1, "arm_of_main": 1}
-SFT = RL1 | {"sft": 1, "evaluate": 4, "score": 2}
-BASE = SFT | {"base": 1, "evaluate": 5}
+RL2 = HARD | {"rl2": 1, "evaluate_late": 1}
+RL1 = RL2 | {"rl1": 1, "evaluate_late": 2, "arm": 1, "arm_of_main": 1}
+SFT = RL1 | {"sft": 1, "evaluate": 2, "score": 2}
+BASE = SFT | {"base": 1, "evaluate_late": 3}
 CORPUS = BASE | {"corpus": 1}
 DATA = CORPUS | {"data": 1}
-SCORES = {"evaluate": 5, "score": 2, "entropy": 1, "write_tables": 1, "arm_of_main": 1, **ANALYSIS}
+SCORES = {
+    "evaluate": 2,
+    "evaluate_late": 3,
+    "score": 2,
+    "entropy": 1,
+    "write_tables": 1,
+    "arm_of_main": 1,
+    **ANALYSIS,
+}
 TABLE: dict[str, dict[str, int]] = {
     "model": BASE,
     "data": DATA,

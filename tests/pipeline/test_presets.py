@@ -41,10 +41,10 @@ ONCE = (
         "reproduce",
     ),
 )
-REPRODUCE = dict.fromkeys(ONCE, 1) | {"evaluate": 5, "score": 2}
+REPRODUCE = dict.fromkeys(ONCE, 1) | {"evaluate": 2, "evaluate_late": 3, "score": 2}
 ARMS = {"tiny": {"arm": 9, "arm_of_main": 1}, "micro": {"arm": 1, "arm_of_main": 1}}
 """Preset -> jobs of its experiment arms; the others have none."""
-RELEASED = {"sandbox_check": 1, "data": 1, "corpus": 1, "base": 1, "evaluate": 1, "score": 1}
+RELEASED = {"sandbox_check": 1, "data": 1, "corpus": 1, "base": 1, "evaluate_late": 1, "score": 1}
 """What the head of config/released.yaml asks for."""
 
 
@@ -101,8 +101,13 @@ def test_a_profile_names_only_rules_and_presets_that_exist(profile: str, project
     rules = {
         name
         for path in project_root.glob("*/rules.smk")
-        for name in re.findall(r"^rule (\w+):", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in re.findall(
+            r"^(?:use )?rule (?:\w+ as )?(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
     }
     assert set(settings["set-resources"]) <= rules
+    # A rule made from another one inherits nothing that a profile gives by name.
+    given = settings["set-resources"]
+    assert given["evaluate"] == given["evaluate_late"] == given["sampling_grid"]
     assert (project_root / settings["configfile"]).is_file()
     assert settings["restart-times"] == 3

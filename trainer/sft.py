@@ -11,6 +11,7 @@ import random
 import shutil
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,16 @@ def batch_of_update(rows: Sequence[Row], number: int, batch_size: int, seed: int
     """Rows of one update: the next of an endless chain of permutations, one per epoch."""
     first = (number - 1) * batch_size
     epochs = range(first // len(rows), (first + batch_size - 1) // len(rows) + 1)
-    order: list[int] = []
-    for epoch in epochs:
-        permutation = list(range(len(rows)))
-        random.Random(derive_seed(seed, "sft", epoch)).shuffle(permutation)
-        order += permutation
+    order = [row for epoch in epochs for row in _permutation(len(rows), epoch, seed)]
     start = first - epochs.start * len(rows)
     return [rows[i] for i in order[start : start + batch_size]]
+
+
+@lru_cache(maxsize=2)
+def _permutation(num_rows: int, epoch: int, seed: int) -> list[int]:
+    permutation = list(range(num_rows))
+    random.Random(derive_seed(seed, "sft", epoch)).shuffle(permutation)
+    return permutation
 
 
 def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:

@@ -46,7 +46,8 @@ def write_ablations(
     out.mkdir(parents=True, exist_ok=True)
     # Checkpoints of other teachers answer another question (the doses below).
     on_main = [r for r in records if r["arm"] in MAIN and r["origin"] not in doses.TEACHER.values()]
-    variants = [r for r in records if r["origin"] == "main"]
+    tried = {r["origin"] for r in records if r["arm"] not in MAIN}
+    variants = [r for r in records if r["origin"] in tried]
     table = arms_figure.table_of(on_main)
     dose = doses.table_of(records, settings.confidence)
     figures = {}

@@ -23,15 +23,17 @@ SHOWN = ("accuracy", "tool_error_frac_correct")
 def table_of(records: Sequence[Mapping[str, Any]], confidence: float) -> pd.DataFrame:
     """One row per kind of noise, dose and endpoint: RoC minus random with its interval."""
     arms = by_arm(records)
+    noisy = {origin for dose, (_, b) in OUTSIDE.items() if dose for origin, _ in arms.get(b, {})}
     rows = []
-    for kind, dose, a, b, origin in [
-        ("calls fail by chance", dose, a, b, "main") for dose, (a, b) in OUTSIDE.items()
+    for kind, dose, a, b, origins in [
+        ("calls fail by chance", dose, a, b, noisy) for dose, (a, b) in OUTSIDE.items()
     ] + [
-        ("the teacher errs", dose, "random_2g_to_g", "roc_paper", origin) for dose, origin in TEACHER.items()
+        ("the teacher errs", dose, "random_2g_to_g", "roc_paper", {origin})
+        for dose, origin in TEACHER.items()
     ]:
         for name in SHOWN:
             values = [
-                {pair: v for pair, v in endpoint(arms.get(arm, {}), name).items() if pair[0] == origin}
+                {pair: v for pair, v in endpoint(arms.get(arm, {}), name).items() if pair[0] in origins}
                 for arm in (a, b)
             ]
             found = difference(values[0], values[1], confidence)

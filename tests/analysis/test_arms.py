@@ -112,6 +112,25 @@ def test_the_clip_table_shows_shares_and_the_effect_of_the_upper_bound() -> None
     assert rows[1][5].startswith("+9.5")
 
 
+def test_a_dose_is_read_from_every_checkpoint_with_noise_and_from_no_other() -> None:
+    """The dose of 0 must not come from checkpoints that no other dose has."""
+    plain = [
+        record(arm, origin, 0, accuracy)
+        for origin in ("main", "main_b", "sft_seed_1")
+        for arm, accuracy in (("random_2g_to_g", 0.5), ("roc_paper", 0.9 if origin == "sft_seed_1" else 0.6))
+    ]
+    noisy = [
+        record(arm, origin, 0, accuracy)
+        for origin in ("main", "main_b")
+        for arm, accuracy in (("random_tool_fails_10", 0.4), ("roc_tool_fails_10", 0.6))
+    ]
+    table = doses.table_of(plain + noisy, 0.95)
+    found = table[table["endpoint"] == "accuracy"]
+    assert found["dose"].tolist() == [0.0, 0.1]
+    assert found["value"].tolist() == pytest.approx([0.1, 0.2])
+    assert found["num_pairs"].tolist() == [2, 2]
+
+
 def test_doses_name_arms_that_are_run() -> None:
     runs = {(run.arm, run.origin) for run in ablation_runs()}
     assert {(arm, "main") for pair in doses.OUTSIDE.values() for arm in pair} <= runs

@@ -37,7 +37,7 @@ class EqualCalls(ToolRunner):
             return self._tool.submit(call)
         program = (call.code, call.stdin, call.limits)
         first = self._first.get(program)
-        if first is not None and not (first.done() and not _is_told_by_code(first.result())):
+        if first is not None and (not first.done() or _is_told_by_code(first.result())):
             return self._repeat(first, call)
         first = self._tool.submit(call)
         self._first[program] = first

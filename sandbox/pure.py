@@ -14,9 +14,11 @@ import re
 _MODULES = "math|cmath|itertools"
 """Nothing in them but functions of their arguments. Modules written in Python hold other modules."""
 _IMPORT = re.compile(
-    rf"\b(?:from[ \t]+(?:{_MODULES})[ \t]+import[ \t]+(?:\*|\w+(?:[ \t]*,[ \t]*\w+)*)"
+    rf"(?:^|[;:\n])[ \t]*"
+    rf"(?:from[ \t]+(?:{_MODULES})[ \t]+import[ \t]+(?:\*|\w+(?:[ \t]*,[ \t]*\w+)*)"
     rf"|import[ \t]+(?:{_MODULES})(?:[ \t]+as[ \t]+\w+)?)[ \t]*(?=[;\n#]|$)"
 )
+"""A whole statement: what stands behind a `from` of another module must not pass for one."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILTINS = frozenset(dir(builtins))
 # fmt: off

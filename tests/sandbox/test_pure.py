@@ -19,6 +19,7 @@ PURE = [
     "n, k = map(int, input().split())\nprint(n % k)",
     "def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(20), {'a', 'b', 'c'})",
     "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    print(f'{e!r:>40}')",
+    "try: import math\nfinally: print(2)",
     "undefined + 1",
 ]
 IMPURE = [
@@ -28,6 +29,8 @@ IMPURE = [
     "import math\\\n, random\nprint(random.random())",
     "from random import random as abs\nprint(abs())",
     "import fractions\nprint(fractions.sys.modules['random'].random())",
+    "from random import math",
+    "from random import choice as math\nprint(math([1, 2]))",
     "import mathx",
     "import math.random",
     "print(__import__('time').time())",

@@ -30,13 +30,17 @@ def fault_of_result(result: ToolResult, want: dict[str, Any]) -> str:
     >>> from sandbox.records import Status
     >>> fault_of_result(ToolResult(id="a", status=Status.OK, stdout="1"), {"status": "ok", "stdout": "2"})
     "stdout is '1', wanted '2'"
+    >>> from sandbox.records import ToolError
+    >>> died = ToolError(type="InterpreterDied", message="killed by signal 9", traceback="")
+    >>> fault_of_result(ToolResult(id="a", status=Status.CRASH, error=died), {"status": "timeout"})
+    "status is 'crash' (killed by signal 9), wanted timeout"
     """
     unknown = set(want) - set(_KEYS)
     if unknown:
         return f"unknown key in want: {sorted(unknown)}"
     error = result.error
     faults = [
-        _one_of("status", result.status.value, want.get("status")),
+        _one_of("status", result.status.value, want.get("status"), error.message[:200] if error else ""),
         _one_of("error", error.type if error else "", want.get("error")),
         _equal("stdout", result.stdout, want),
         _equal("value", result.value, want),
@@ -53,11 +57,12 @@ def fault_of_result(result: ToolResult, want: dict[str, Any]) -> str:
     return "; ".join(fault for fault in faults if fault)
 
 
-def _one_of(name: str, given: str, wanted: str | list[str] | None) -> str:
+def _one_of(name: str, given: str, wanted: str | list[str] | None, why: str = "") -> str:
     allowed = [wanted] if isinstance(wanted, str) else wanted
-    return (
-        "" if allowed is None or given in allowed else f"{name} is {given!r}, wanted {' or '.join(allowed)}"
-    )
+    if allowed is None or given in allowed:
+        return ""
+    reason = f" ({why})" if why else ""
+    return f"{name} is {given!r}{reason}, wanted {' or '.join(allowed)}"
 
 
 def _equal(name: str, given: str | None, want: dict[str, Any]) -> str:

@@ -93,7 +93,7 @@ def judge(
     how: Reading,
 ) -> ToolResult:
     """The one result of a run, without its id."""
-    status, error = _status_of(record, ending, out[2] or err[2])
+    status, error = _status_of(record, ending, how.limits.cpu_s, out[2] or err[2])
     stdout, stderr, value, dropped = _shown(out[0], how), _shown(err[0], how), None, out[1] + err[1]
     if error is not None:
         if how.deterministic and status is Status.TIMEOUT:
@@ -124,7 +124,7 @@ def judge(
 
 
 def _status_of(
-    record: dict[str, object] | None, ending: Ending, is_flooded: bool
+    record: dict[str, object] | None, ending: Ending, limit_cpu_s: float, is_flooded: bool
 ) -> tuple[Status, ToolError | None]:
     code = ending.exit_code
     if is_flooded or code == -signal.SIGXFSZ:
@@ -133,8 +133,10 @@ def _status_of(
         )
     if ending.limit_hit and (code != 0 or record is None):
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=ending.limit_hit, traceback="")
-    if code == -signal.SIGXCPU:
-        return Status.TIMEOUT, ToolError(type="TimeoutError", message="CPU time limit reached", traceback="")
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and ending.cpu_s >= limit_cpu_s):
+        # The kernel's own limit came before our look: the supervisor had no turn for two seconds.
+        message = f"CPU time limit of {limit_cpu_s:g} s reached"
+        return Status.TIMEOUT, ToolError(type="TimeoutError", message=message, traceback="")
     if code != 0 or record is None:
         return _death(code, ending)
     status = _CHILD_STATUSES[str(record["status"])]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import time
+from pathlib import Path
 from typing import cast
 
+import pytest
+
+from sandbox.client import Sandbox
 from sandbox.fleet import Server
-from sandbox.records import Limits
+from sandbox.isolation import Layer
+from sandbox.records import Limits, Status
 from sandbox.runs import Connection, Pending, Run
 from sandbox.settings import Settings
 from sandbox.watch import DECAY_AFTER_S, Watch
+from tests.sandbox.conftest import new_call
 
 
 def a_run(wall_s: float = 20.0) -> Run:
@@ -34,3 +43,37 @@ def test_a_limit_shorter_than_the_first_look_is_kept() -> None:
     watch = Watch(Settings())
     watch.start(a_run(wall_s=0.05), 100.0)
     assert watch.next_t() == 100.05
+
+
+def _child_of(pid: int) -> int:
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    while not (found := children.read_text().split()):
+        time.sleep(0.01)
+    return int(found[0])
+
+
+def _state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.hostile
+def test_a_limit_that_the_kernel_kept_for_a_supervisor_without_a_turn_is_a_timeout() -> None:
+    """A busy machine let a loop run into the kernel's limit, two seconds later, and it counted as a crash."""
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as own:
+        if Layer.RLIMITS not in {state["layer"] for state in own.started["states"] if state["used"]}:
+            pytest.skip("needs the layer rlimits")
+        zygote, supervisor = own.started["zygotes"][0], own.started["supervisor"]
+        code = "while True:\n    try:\n        while True: sum(range(99))\n    except BaseException: pass"
+        future = own.submit(new_call(code, cpu_s=1.0))
+        child = _child_of(zygote)
+        for pid in (zygote, supervisor):
+            os.kill(pid, signal.SIGSTOP)
+        while _state_of(child) != "Z":
+            time.sleep(0.05)
+        for pid in (zygote, supervisor):
+            os.kill(pid, signal.SIGCONT)
+        result = future.result()
+        assert (result.status, result.error and result.error.message) == (
+            Status.TIMEOUT,
+            "CPU time limit of 1 s reached",
+        )

@@ -8,7 +8,17 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.arms import AXES, CONTRASTS, at_equal_cost, by_arm, difference, endpoint, shown
+from analysis.arms import (
+    AXES,
+    CONTRASTS,
+    at_equal_cost,
+    by_arm,
+    difference,
+    endpoint,
+    origin_name,
+    over_origins,
+    shown,
+)
 from analysis.entropy import Settings
 from analysis.figures import arms as arms_figure
 from analysis.figures import doses, pass_at_k, style
@@ -45,7 +55,8 @@ def write_ablations(
         raise BadRun("no experiment arm is stored; run snakemake --cores all ablations")
     out.mkdir(parents=True, exist_ok=True)
     # Checkpoints of other teachers answer another question (the doses below).
-    on_main = [r for r in records if r["arm"] in MAIN and r["origin"] not in doses.TEACHER.values()]
+    taught_anew = set(doses.TEACHER.values())
+    on_main = [r for r in records if r["arm"] in MAIN and origin_name(r["origin"]) not in taught_anew]
     tried = {r["origin"] for r in records if r["arm"] not in MAIN}
     variants = [r for r in records if r["origin"] in tried]
     table = arms_figure.table_of(on_main)
@@ -71,6 +82,7 @@ def write_ablations(
         num_runs=len(records),
         num_arms=len(by_arm(records)),
         origins=sorted({r["origin"] for r in records}),
+        machines=any("@" in r["origin"] for r in records),
         texts=sorted({(r["arm"], r["text"]) for r in records}),
         sentences=sentences(on_main, settings.confidence),
         tables=[
@@ -99,9 +111,11 @@ def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[s
         test = difference(endpoint(arms[a], "accuracy"), endpoint(arms[b], "accuracy"), confidence)
         assert test is not None
         means = ", ".join(shown("accuracy", value, signed=True) for value in test.by_origin)
+        wide = over_origins(test, confidence)
+        over = "" if wide is None else f"; over them {cell('accuracy', wide)}, {reading(wide)}"
         words = [
             f"{b} - {a} ({what}), {test.num_pairs} pairs: sealed test {cell('accuracy', test)} points, {reading(test)} "
-            f"(means of the {len(test.by_origin)} SFT checkpoints: {means})"
+            f"(means of the {len(test.by_origin)} SFT checkpoints: {means}{over})"
         ]
         failed = difference(endpoint(arms[a], FAILED), endpoint(arms[b], FAILED), confidence)
         if failed is not None:

@@ -2,13 +2,16 @@
 
 An arm's record is arms/ARM-ORIGIN-SEED.json: {arm, origin, seed, text, endpoints, curve}. Two arms are compared on the
 (origin, seed) pairs that both have: those share SFT checkpoint, problem order and seeds.
+
+Another machine rounds differently and trains another SFT model from the same seeds. Its records lie in a folder of its
+own, arms/MACHINE, and their origin is read as ORIGIN@MACHINE, so that no pair crosses machines.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +65,21 @@ class Difference:
 
 
 def records_in(folder: Path) -> list[dict[str, Any]]:
-    """All records of a folder, sorted."""
-    return read_arms(sorted(folder.glob("*.json")))
+    """All records of a folder and of the machines in it, sorted."""
+    records = read_arms(sorted(folder.glob("*.json")))
+    for machine in sorted(path for path in folder.glob("*") if path.is_dir()):
+        found = read_arms(sorted(machine.glob("*.json")))
+        records += [record | {"origin": f"{record['origin']}@{machine.name}"} for record in found]
+    return records
+
+
+def origin_name(origin: str) -> str:
+    """An origin without its machine.
+
+    >>> origin_name("sft_seed_1@amd"), origin_name("main")
+    ('sft_seed_1', 'main')
+    """
+    return origin.partition("@")[0]
 
 
 def read_arms(paths: Iterable[Path]) -> list[dict[str, Any]]:
@@ -118,6 +134,27 @@ def difference(
             float(np.mean([d for d, (o, _) in zip(differences, shared, strict=True) if o == origin]))
             for origin in sorted({origin for origin, _ in shared})
         ),
+    )
+
+
+def over_origins(found: Difference, confidence: float) -> Difference | None:
+    """The same with SFT checkpoints as the unit: Student's over their means; None for a single checkpoint.
+
+    Seeds of one checkpoint share what is peculiar to it, so the interval over pairs speaks for the checkpoints at hand.
+    This one speaks for checkpoints trained alike. Means 1, 2, 3 of two pairs each: 2 -+ 4.303 / sqrt(3).
+
+    >>> pairs = {(origin, seed): mean for origin, mean in (("a", 1.0), ("b", 2.0), ("c", 3.0)) for seed in (0, 1)}
+    >>> found = difference(dict.fromkeys(pairs, 0.0), pairs, 0.95)
+    >>> round(found.low, 3), round(over_origins(found, 0.95).low, 3), over_origins(found, 0.95).num_pairs
+    (1.061, -0.484, 3)
+    """
+    if len(found.by_origin) < 2:
+        return None
+    means = np.array(found.by_origin)
+    interval = t_interval(means, confidence)
+    p = 1.0 if float(np.ptp(means)) == 0.0 else float(stats.ttest_1samp(means, 0.0)[1])
+    return replace(
+        found, value=interval.value, low=interval.low, high=interval.high, p=p, num_pairs=len(means)
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.arms import ENDPOINTS, by_arm, difference, endpoint
+from analysis.arms import ENDPOINTS, by_arm, difference, endpoint, origin_name
 from analysis.figures import style
 
 OUTSIDE = {0.0: ("random_2g_to_g", "roc_paper")} | {
@@ -24,12 +24,15 @@ def table_of(records: Sequence[Mapping[str, Any]], confidence: float) -> pd.Data
     """One row per kind of noise, dose and endpoint: RoC minus random with its interval."""
     arms = by_arm(records)
     noisy = {origin for dose, (_, b) in OUTSIDE.items() if dose for origin, _ in arms.get(b, {})}
+    taught = {
+        dose: {r["origin"] for r in records if origin_name(r["origin"]) == name}
+        for dose, name in TEACHER.items()
+    }
     rows = []
     for kind, dose, a, b, origins in [
         ("calls fail by chance", dose, a, b, noisy) for dose, (a, b) in OUTSIDE.items()
     ] + [
-        ("the teacher errs", dose, "random_2g_to_g", "roc_paper", {origin})
-        for dose, origin in TEACHER.items()
+        ("the teacher errs", dose, "random_2g_to_g", "roc_paper", origins) for dose, origins in taught.items()
     ]:
         for name in SHOWN:
             values = [

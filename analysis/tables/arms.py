@@ -14,6 +14,7 @@ from analysis.arms import (
     by_arm,
     difference,
     endpoint,
+    over_origins,
     read_arms,
     shown,
 )
@@ -42,7 +43,7 @@ def endpoint_grid(
         if baseline is None
         else [(baseline, arm, f"{arm} - {baseline}") for arm in sorted(arms) if arm != baseline]
     )
-    differences, num_intervals = [], 0
+    differences, wide, num_intervals = [], [], 0
     for a, b, label in pairs:
         if a not in arms or b not in arms:
             continue
@@ -53,34 +54,41 @@ def endpoint_grid(
         count = max((d.num_pairs for d in found.values() if d), default=0)
         differences.append([label, str(count), *[cell(name, d) for name, d in found.items()]])
         num_intervals += sum(d is not None and d.num_pairs > 1 for d in found.values())
+        over = {name: over_origins(d, confidence) if d else None for name, d in found.items()}
+        count = max((d.num_pairs for d in over.values() if d), default=0)
+        if count:
+            wide.append([label, str(count), *[cell(name, d) for name, d in over.items()]])
     return Grid(
         name="arms" if baseline is None else "variants",
         title="Experiment arms: endpoints fixed beforehand",
         header=["arm", "runs", *ENDPOINTS.values()],
-        groups={"means": means, "differences, paired": differences},
+        groups={"means": means, "differences, paired": differences}
+        | ({"the same over SFT checkpoints": wide} if wide else {}),
         note="Sealed test: avg@1 over the three rings after the last step. The rest: raw rollouts before selection, "
         "last third of the steps; shares in percent, lengths in tokens. Differences are paired by SFT checkpoint and "
-        f"seed, with Student's {100 * confidence:.0f}% interval over pairs; one SFT checkpoint speaks for itself. Of "
-        f"{num_intervals} intervals some {(1 - confidence) * num_intervals:.0f} leave out 0 where there is no effect.",
+        f"seed, with Student's {100 * confidence:.0f}% interval over pairs; below, where there are several SFT "
+        "checkpoints, over their means. One checkpoint speaks for itself. Of "
+        f"{num_intervals} intervals over pairs some {(1 - confidence) * num_intervals:.0f} leave out 0 by chance.",
     )
 
 
 def cost_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
     """The contrasts where the cheaper arm of each pair ends, on each axis of cost."""
     arms = by_arm(records)
-    rows = [
-        [
-            f"{b} - {a}: {what}",
-            *[cell("accuracy", at_equal_cost(arms[a], arms[b], axis, confidence)) for axis in AXES],
-        ]
-        for a, b, what in CONTRASTS
-        if a in arms and b in arms
-    ]
+    rows, wide = [], []
+    for a, b, what in CONTRASTS:
+        if a not in arms or b not in arms:
+            continue
+        found = [at_equal_cost(arms[a], arms[b], axis, confidence) for axis in AXES]
+        over = [over_origins(d, confidence) if d else None for d in found]
+        rows.append([f"{b} - {a}: {what}", *[cell("accuracy", d) for d in found]])
+        if any(over):
+            wide.append([f"{b} - {a}: {what}", *[cell("accuracy", d) for d in over]])
     return Grid(
         name="equal_cost",
         title="Accuracy of raw training rollouts at equal cost",
         header=["contrast", *[f"at equal {label}" for label in AXES.values()]],
-        groups={"percentage points": rows},
+        groups={"percentage points": rows} | ({"the same over SFT checkpoints": wide} if wide else {}),
         note="Each pair is compared where the cheaper of the two ends; curves averaged over three steps.",
     )
 

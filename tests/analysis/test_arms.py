@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis.ablations import clip_grid, sentences
-from analysis.arms import CONTRASTS, ENDPOINTS, at_equal_cost, by_arm, difference, records_in
+from analysis.arms import CONTRASTS, ENDPOINTS, at_equal_cost, by_arm, difference, over_origins, records_in
 from analysis.claims import ArmDifference, read_claims
 from analysis.cli import app
 from analysis.entropy import Settings
@@ -84,6 +84,50 @@ def test_pairs_that_only_one_arm_has_do_not_count() -> None:
     assert found is not None
     assert (found.num_pairs, round(found.value, 6), found.low, found.p) == (1, 0.3, -math.inf, None)
     assert difference(a, {("other", 0): 1.0}, 0.95) is None
+
+
+def test_records_of_another_machine_are_another_checkpoint(tmp_path: Path) -> None:
+    """Paired across machines, the difference of two SFT models would count as one of arms."""
+    for folder, shift in (("", 0.0), ("other", 0.3)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for arm, accuracy in (("grpo_g", 0.4), ("roc_paper", 0.5)):
+            text = json.dumps(record(arm, "main", 0, accuracy + shift))
+            (tmp_path / folder / f"{arm}-main-0.json").write_text(text)
+    found = records_in(tmp_path)
+    assert {r["origin"] for r in found} == {"main", "main@other"}
+    accuracy = {
+        arm: {pair: r["endpoints"]["accuracy"] for pair, r in runs.items()}
+        for arm, runs in by_arm(found).items()
+    }
+    pairs = difference(accuracy["grpo_g"], accuracy["roc_paper"], 0.95)
+    assert pairs is not None
+    assert (pairs.num_pairs, round(pairs.value, 6)) == (2, 0.1)
+
+
+def test_over_checkpoints_many_seeds_of_one_count_once() -> None:
+    """Nine seeds at +1 of one checkpoint and one at -1 of another: clear over pairs, open over checkpoints."""
+    effect = {("main", seed): 0.01 for seed in range(9)} | {("main@other", 0): -0.01}
+    found = difference(dict.fromkeys(effect, 0.0), effect, 0.95)
+    assert found is not None
+    wide = over_origins(found, 0.95)
+    assert wide is not None
+    assert found.low > 0
+    assert (wide.num_pairs, round(wide.value, 6), wide.low < 0 < wide.high) == (2, 0.0, True)
+    one = difference({("main", 0): 0.0}, {("main", 0): 0.1}, 0.95)
+    assert one is not None
+    assert over_origins(one, 0.95) is None
+
+
+def test_a_teacher_of_another_machine_is_a_dose_and_no_pair_of_the_contrasts() -> None:
+    found = [
+        record(arm, origin, seed, accuracy)
+        for origin, b in (("main", 0.5), ("teacher_errors_40", 0.9), ("teacher_errors_40@other", 0.9))
+        for arm, accuracy in (("random_2g_to_g", 0.5), ("roc_paper", b))
+        for seed in (0, 1)
+    ]
+    table = doses.table_of(found, 0.95)
+    taught = table[(table["noise"] == "the teacher errs") & (table["endpoint"] == "accuracy")]
+    assert taught[["dose", "num_pairs"]].to_numpy().tolist() == [[0.4, 4]]
 
 
 def test_equal_cost_is_where_the_cheaper_arm_ends() -> None:

@@ -121,14 +121,11 @@ def difference(
         return None
     differences = np.array([b[pair] - a[pair] for pair in shared])
     interval = t_interval(differences, confidence)
-    p = None
-    if len(shared) > 1:
-        p = 1.0 if float(np.ptp(differences)) == 0.0 else float(stats.ttest_1samp(differences, 0.0)[1])
     return Difference(
         value=interval.value,
         low=interval.low,
         high=interval.high,
-        p=p,
+        p=_p_of(differences) if len(shared) > 1 else None,
         num_pairs=len(shared),
         by_origin=tuple(
             float(np.mean([d for d, (o, _) in zip(differences, shared, strict=True) if o == origin]))
@@ -152,10 +149,19 @@ def over_origins(found: Difference, confidence: float) -> Difference | None:
         return None
     means = np.array(found.by_origin)
     interval = t_interval(means, confidence)
-    p = 1.0 if float(np.ptp(means)) == 0.0 else float(stats.ttest_1samp(means, 0.0)[1])
     return replace(
-        found, value=interval.value, low=interval.low, high=interval.high, p=p, num_pairs=len(means)
+        found,
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        p=_p_of(means),
+        num_pairs=len(means),
     )
+
+
+def _p_of(differences: np.ndarray) -> float:
+    """Student's test against 0; 1 where all are equal up to rounding, for then there is no spread to judge by."""
+    return 1.0 if float(np.ptp(differences)) < 1e-12 else float(stats.ttest_1samp(differences, 0.0)[1])
 
 
 def endpoint(arm: Mapping[tuple[str, int], Mapping[str, Any]], name: str) -> dict[tuple[str, int], float]:

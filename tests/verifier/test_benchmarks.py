@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from verifier.benchmarks import ALL, DataUnavailable, WrongData, benchmark
+from verifier.benchmarks import ALL, DataUnavailable, WrongData, benchmark, declaration
 from verifier.listing import listing
 
 
@@ -62,6 +62,24 @@ def test_duplicate_ids_missing_answers_and_broken_lines_are_named(tmp_path: Path
 def test_missing_data_says_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable, match="trainer prepare"):
         benchmark("procedural-family").load(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "is_held_to_it"), [("ifeval", True), ("math500", False)])
+def test_rows_of_a_branch_of_the_hub_are_held_to_the_digest_and_those_of_a_commit_are_not(
+    name: str, is_held_to_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch moves: its rows under the old name would make two editions one column."""
+    rows = {
+        "ifeval": {"key": 1, "prompt": "?", "instruction_id_list": [], "kwargs": []},
+        "math500": {"unique_id": "a", "problem": "?", "answer": "4", "subject": "algebra", "level": 1},
+    }
+    monkeypatch.setattr(declaration, "_hub_rows", lambda declared: [rows[declared.name]])
+    assert benchmark(name).hub is not None
+    if is_held_to_it:
+        with pytest.raises(DataUnavailable, match="digest"):
+            benchmark(name).load()
+    else:
+        assert [problem.answer for problem in benchmark(name).load()] == ["4"]
 
 
 def test_hmmt_rows_are_read_with_their_exact_golds(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -69,12 +70,18 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSource:
-    """Rows on the Hugging Face hub, pinned."""
+    """Rows on the Hugging Face hub."""
 
     id: str
     revision: str
+    """A commit, which is an identity of its own; rows of a branch can change and must have an accepted digest."""
     split: str
     configs: tuple[str | None, ...] = (None,)
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether the revision names content, not a branch."""
+        return re.fullmatch("[0-9a-f]{40}", self.revision) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +133,10 @@ class Benchmark:
         return {str(name): verdict for name, verdict in grade(problem, trajectory, self.policy).items()}
 
     def load(self, data: Path | None = None) -> list[Problem]:
-        """Problems from the data folder, else from the hub at the pinned revision.
+        """Problems from the data folder, else from the hub.
 
         Raises:
-            DataUnavailable: neither source can be reached.
+            DataUnavailable: neither source can be reached, or a branch of the hub has moved on to other rows.
             WrongData: a row cannot be read, ids repeat, or the digest is not an accepted one.
         """
         path = data / self.file if data is not None else None
@@ -145,12 +152,18 @@ class Benchmark:
                 raise WrongData(
                     f"{self.name}: row {index + 1} of {place} cannot be read: {error!r}"
                 ) from None
-        check(self, problems, place, pinned=path is None or not path.exists())
+        if self.hub is None or (path is not None and path.exists()):
+            check(self, problems, place)
+            return problems
+        try:
+            check(self, problems, place, pinned=self.hub.is_commit)
+        except WrongData as error:  # nobody's input is wrong: the hub's rows are not those that were declared
+            raise DataUnavailable(f"{self.name}: not evaluated: {error}") from None
         return problems
 
 
 def check(benchmark: Benchmark, problems: list[Problem], place: str, *, pinned: bool = False) -> None:
-    """Refuse duplicate ids, empty golds and unknown data. A pinned hub revision is an identity of its own."""
+    """Refuse duplicate ids, empty golds and unknown data. A commit of the hub (`pinned`) is an identity of its own."""
     seen: set[str] = set()
     for problem in problems:
         if problem.id in seen:

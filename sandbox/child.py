@@ -98,6 +98,7 @@ class Launch:
             outcome = runner.finish(outcome, deadline, self.num_exit_functions)
             runner.flush_streams()
             deadline.stop()
+            outcome = runner.hold_to_limit(outcome, deadline)
         except BaseException as error:
             outcome = runner.describe(error, deadline)
         return outcome
@@ -110,6 +111,7 @@ class Launch:
             outcome = runner.execute(source, name, namespace, deadline, limits.output_bytes)
             runner.flush_streams()
             deadline.stop()
+            outcome = runner.hold_to_limit(outcome, deadline)
         except BaseException as error:
             outcome = runner.describe(error, deadline)
         return outcome

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from config.errors import UserError
 from sandbox import fleet, orphans, scratch
@@ -34,6 +34,7 @@ from sandbox.wire import (
     WireError,
     decode_result,
     encode_call,
+    encode_result,
     fault_of,
     pack,
     refusal,
@@ -52,6 +53,7 @@ RETRIED_AT_ONCE = 16
 """Kept calls sent each time a pause is over, although no call has ended meanwhile."""
 _KEPT = 0
 """Stands for the number of a call that waits in the client."""
+_WITHDRAWN = encode_result(refusal(Status.CANCELLED, "cancelled before it started"))
 
 
 class Caller(ToolRunner):
@@ -74,6 +76,8 @@ class Caller(ToolRunner):
         self._number = 0
         self._pending: dict[int, tuple[ToolCall, Future[ToolResult]]] = {}
         self._number_of: dict[str, int] = {}
+        self._withdrawn: set[int] = set()
+        """Numbers of calls whose cancel is on its way: a full queue may refuse one before it reads that."""
         self._known_sessions: set[str] = set()
         self._lost_sessions: set[str] = set()
         self._replies: dict[int, Future[bytes]] = {}
@@ -133,6 +137,7 @@ class Caller(ToolRunner):
                 self._kept = deque(entry for entry in self._kept if entry[0].id != call_id)
                 del self._number_of[call_id]
             elif number is not None and self._link is not None:
+                self._withdrawn.add(number)
                 self._link.send(pack(Kind.CANCEL, number))
         for future in withdrawn:
             future.set_result(refusal(Status.CANCELLED, "cancelled before it started", call_id))
@@ -162,13 +167,18 @@ class Caller(ToolRunner):
             link, self._link = self._link, None
         if link is not None:
             link.close()
-        self._fail_all(Status.CANCELLED, "the sandbox was closed")
+        with self._lock:
+            failed = self._take_all()
+        self._fail(failed, Status.CANCELLED, "the sandbox was closed")
 
     # The supervisor
 
     def _start(self) -> Link:
-        link = self._new_link()
-        self.started = link.handshake()
+        try:
+            link = self._new_link()
+            self.started = link.handshake()
+        except (OSError, ValueError) as error:  # ValueError: what was said is no frame, or no JSON
+            raise SandboxError(f"the sandbox cannot start: {error}") from error
         self._link = link
         link.listen()
         return link
@@ -180,6 +190,10 @@ class Caller(ToolRunner):
             for kind, number, payload in frames:
                 if kind is Kind.RESULT and number in self._pending:
                     call, future = self._pending.pop(number)
+                    if number in self._withdrawn:
+                        self._withdrawn.discard(number)
+                        if payload.startswith(REJECTED_PREFIX):
+                            payload = _WITHDRAWN
                     if (
                         self.waits_when_full
                         and payload.startswith(REJECTED_PREFIX)
@@ -233,22 +247,35 @@ class Caller(ToolRunner):
             self._link = None
             self._lost_sessions |= self._known_sessions
             self._known_sessions.clear()
+            failed = self._take_all()  # now: what is sent from here on goes to the next supervisor
         link.reap()
-        self._fail_all(Status.LOST, "the supervisor died")
+        self._fail(failed, Status.LOST, "the supervisor died")
 
-    def _fail_all(self, status: Status, why: str) -> None:
-        with self._lock:
-            pending, self._pending = list(self._pending.values()), {}
-            kept, self._kept = self._kept, deque()
-            replies, self._replies = list(self._replies.values()), {}
-            self._number_of.clear()
-        for call, future in pending:
+    def _take_all(self) -> _InFlight:
+        """Everything that waits for a result, taken out; called with the lock held."""
+        taken = _InFlight(list(self._pending.values()), list(self._kept), list(self._replies.values()))
+        self._pending, self._kept, self._replies = {}, deque(), {}
+        self._number_of.clear()
+        self._withdrawn.clear()
+        return taken
+
+    @staticmethod
+    def _fail(taken: _InFlight, status: Status, why: str) -> None:
+        for call, future in taken.sent:
             future.set_result(refusal(status, why, call.id))
-        for call, future in kept:
+        for call, future in taken.kept:
             never = Status.REJECTED if status is Status.LOST else status
             future.set_result(refusal(never, f"{why}; this call never started", call.id))
-        for reply in replies:
+        for reply in taken.replies:
             reply.set_exception(SandboxError(why))
+
+
+class _InFlight(NamedTuple):
+    """What waits for a result: calls sent, calls kept in the client, questions."""
+
+    sent: list[tuple[ToolCall, Future[ToolResult]]]
+    kept: list[tuple[ToolCall, Future[ToolResult]]]
+    replies: list[Future[bytes]]
 
 
 class Sandbox(Caller):
@@ -310,6 +337,12 @@ class Sandbox(Caller):
         with self._lock:
             self._start()
 
+    @property
+    def has_fixed_addresses(self) -> bool:
+        """Whether memory lies alike in all its interpreters: what a program makes of an address is equal then."""
+        used = {state["layer"] for state in self.started["states"] if state["used"]}
+        return Layer.FIXED_ADDRESSES in used
+
     def _new_link(self) -> Link:
         return ProcessLink(self.settings, self)
 
@@ -345,6 +378,9 @@ class Link:
         except TimeoutError as error:
             self.reap()
             raise SandboxError("the sandbox did not start within 180 s") from error
+        except (OSError, ValueError):
+            self.reap()
+            raise
 
     def listen(self) -> None:
         self._thread = threading.Thread(target=self._listen, name="sandbox-client", daemon=True)

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 
 from sandbox.jail import MAX_FILE_BYTES
 from sandbox.records import Limits, Status, ToolError, ToolResult
+from sandbox.runner import CPU_SIGNAL
 
-MAX_OUTCOME_BYTES = 2**20
+_BYTES_PER_CHAR = 12
+"""Of JSON at most: a character beyond the basic plane is two escapes."""
+_CHARS_BESIDE_VALUE = 20_000
+"""Type, message and traceback of an error, keys and numbers."""
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
 _CHILD_STATUSES = {"ok": Status.OK, "error": Status.ERROR, "timeout": Status.TIMEOUT, "memory": Status.MEMORY}
 SHOWN_FOLDER = "/tmp"
@@ -74,15 +78,27 @@ def _from_character_start(data: bytes) -> bytes:
     return data[start:]
 
 
+def max_outcome_bytes(limits: Limits) -> int:
+    """What an honest child writes at most; a longer outcome is not even read.
+
+    >>> max_outcome_bytes(Limits(output_bytes=1000))
+    252000
+    """
+    return _BYTES_PER_CHAR * (limits.output_bytes + _CHARS_BESIDE_VALUE)
+
+
 def parse_outcome(data: bytes) -> dict[str, object] | None:
-    """The JSON object a child left, or None when it is not one."""
-    if not data or len(data) > MAX_OUTCOME_BYTES * 32:
-        return None
+    """The JSON object a child left, or None when it is not one.
+
+    >>> parse_outcome(b'{"status": "ok"}'), parse_outcome(b'{"status": []}')
+    ({'status': 'ok'}, None)
+    """
     try:
         record = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and record.get("status") in _CHILD_STATUSES else None
+    status = record.get("status") if isinstance(record, dict) else None
+    return record if isinstance(status, str) and status in _CHILD_STATUSES else None
 
 
 def judge(
@@ -133,8 +149,10 @@ def _status_of(
         )
     if ending.limit_hit and (code != 0 or record is None):
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=ending.limit_hit, traceback="")
-    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and ending.cpu_s >= limit_cpu_s):
-        # The kernel's own limit came before our look: the supervisor had no turn for two seconds.
+    was_killed_late = code == -signal.SIGKILL and ending.cpu_s >= limit_cpu_s
+    if was_killed_late or code in (-signal.SIGXCPU, -CPU_SIGNAL):
+        # The kernel's own limit came before our look, for the supervisor had no turn for two seconds; or the code had
+        # taken our handler off the timer.
         message = f"CPU time limit of {limit_cpu_s:g} s reached"
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=message, traceback="")
     if code != 0 or record is None:

@@ -33,8 +33,9 @@ _HARMLESS = {
     "sorted", "str", "sum", "tuple", "zip"
 }
 # fmt: on
-_INSPECTS = re.compile(r"__|\b(?:gi|cr|ag|f|tb|co)_|\bformat(?:_map)?\b|\bclass\b")
-"""Ways from a value to the interpreter: dunders, frames, fields of a format string."""
+_INSPECTS = re.compile(r"\\[\r\n]|__|\b(?:gi|cr|ag|f|tb|co)_|\bformat(?:_map)?\b|\bclass\b")
+"""Ways from a value to the interpreter: dunders, frames, fields of a format string. And a line that goes on in the
+next: the second half of an import may look like a whole one."""
 _MOST_CHARS = 4096
 
 

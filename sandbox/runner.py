@@ -141,6 +141,14 @@ def finish(outcome: dict[str, Any], deadline: Deadline, num_exit_functions: int)
     return outcome
 
 
+def hold_to_limit(outcome: dict[str, Any], deadline: Deadline) -> dict[str, Any]:
+    """A limit that the code caught, and lived on, is a limit still: what it printed since is a matter of the clock."""
+    if not deadline.fired or outcome["status"] == "timeout":
+        return outcome
+    times = {name: outcome[name] for name in ("wall_s", "cpu_s") if name in outcome}
+    return describe(SoftLimit(deadline.fired), deadline) | times
+
+
 def flush_streams() -> None:
     """Write out what is still buffered, also when the code replaced sys.stdout."""
     for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}:

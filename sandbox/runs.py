@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import itertools
+import math
 import os
 import socket
 import time
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from sandbox import kernel
 from sandbox.child import CELL_HEADER
 from sandbox.fleet import Server
-from sandbox.outcome import MAX_OUTCOME_BYTES, Ending
+from sandbox.outcome import Ending, max_outcome_bytes
 from sandbox.records import Limits, Status
 from sandbox.wire import FrameReader
 
@@ -79,11 +80,15 @@ class Run:
     """CPU the interpreter had used before: not 0 in a session."""
     verdict: Status | None = None
     """Set when we end the run for a reason of our own."""
+    is_killed: bool = False
+    """The kill has been asked for: whatever the child still says, it is dying."""
     limit_hit: str = ""
     is_announced: bool = False
     is_decayed: bool = False
     is_idle: bool = False
     is_over: bool = False
+    due_t: float = math.inf
+    """When its one timer goes off."""
 
     def ending(self, exit_code: int, cpu_s: float, rss_bytes: int) -> Ending:
         """The facts about its end, now."""
@@ -110,7 +115,6 @@ class Session:
         for descriptor in (self.out, self.err):
             append_only(descriptor)
         self.is_live = True
-        self.is_closed = False
         self.why_lost = ""
         self.run: Run | None = None
         self.waiting: deque[Pending] = deque()
@@ -178,8 +182,9 @@ class Session:
         return text
 
     def is_over_full(self) -> bool:
-        """It sends more than an outcome can be."""
-        return len(self.inbox) > MAX_OUTCOME_BYTES * 32
+        """It sends more than an outcome of its cell can be."""
+        room = 0 if self.run is None else CELL_HEADER.size + max_outcome_bytes(self.run.pending.limits)
+        return len(self.inbox) > room
 
     def drain(self) -> None:
         """Read what a dead interpreter had sent."""

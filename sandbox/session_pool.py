@@ -124,10 +124,11 @@ class SessionPool:
         if run.verdict is not None:
             result = refusal(run.verdict, "cancelled")
         desk.answer(run.pending, result)
-        if result.status in (Status.OUTPUT_LIMIT, Status.CRASH):
-            session.why_lost = f"its last cell ended as {result.status}"
-            session.server.ask(Op.KILL, session.seat)
-        elif session.waiting:
+        if run.is_killed:  # its outcome was faster than the kill
+            session.why_lost = session.why_lost or f"its last cell ended as {result.status}"
+        elif result.status in (Status.OUTPUT_LIMIT, Status.CRASH):
+            self._kill(session, f"its last cell ended as {result.status}")
+        elif session.waiting and not session.why_lost:
             desk.queue.appendleft(session.waiting.popleft())
 
     # Ends
@@ -178,8 +179,6 @@ class SessionPool:
                 text = f"session is gone: {session.why_lost}"
                 self.desk.answer(pending, refusal(Status.SESSION_LOST, text))
             session.waiting.clear()
-            if session.is_closed:
-                self._by_name.pop(session.key, None)
         self.desk.clean(seat)
         self._free_seats.append(seat)
         if self._seatless:
@@ -191,12 +190,20 @@ class SessionPool:
             self.desk.poller.unregister(descriptor)
 
     def close(self, connection: Connection, name: str) -> None:
-        """The client is done with a session; its name is free once the interpreter is gone."""
+        """The client is done with a session; its name is free at once, for another interpreter."""
         session = self._by_name.pop((connection.serial, name), None)
         if session is not None and session.is_live:
-            session.is_closed = True
             session.why_lost = session.why_lost or "it was closed"
             session.server.ask(Op.KILL, session.seat)
+
+    def cancel_waiting(self, connection: Connection, number: int) -> None:
+        """Withdraw a cell that waits behind another, or for a seat."""
+        for queue in (self._seatless, *(session.waiting for session in self._by_seat.values())):
+            for pending in queue:
+                if pending.connection is connection and pending.number == number:
+                    queue.remove(pending)
+                    self.desk.answer(pending, refusal(Status.CANCELLED, "cancelled before it started"))
+                    return
 
     def drop_client(self, connection: Connection) -> None:
         """End the sessions of a client that has gone."""

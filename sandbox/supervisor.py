@@ -174,6 +174,8 @@ class Supervisor:
             self._drop_client(connection)
             return
         for kind, number, payload in frames:
+            if not connection.is_open:  # refused at a frame before: what came with it counts for nothing
+                return
             self._on_frame(connection, kind, number, payload)
 
     def _on_frame(self, connection: Connection, kind: Kind, number: int, payload: bytes) -> None:
@@ -359,8 +361,9 @@ class Supervisor:
         elif run.pending.connection.is_open:
             code = os.waitstatus_to_exitcode(status)
             job = run.files[0]
-            size = min(os.fstat(job).st_size, outcome.MAX_OUTCOME_BYTES * 32)
-            record = outcome.parse_outcome(os.pread(job, size, 0)) if code == 0 else None
+            size = os.fstat(job).st_size
+            is_read = code == 0 and size <= outcome.max_outcome_bytes(run.pending.limits)
+            record = outcome.parse_outcome(os.pread(job, size, 0)) if is_read else None
             ending = run.ending(code, cpu_s, rss_bytes)
             self.answer(run.pending, self.judge(record, run.files[1], run.files[2], ending, run))
         for descriptor in run.files:
@@ -430,9 +433,11 @@ class Supervisor:
             if run.pending.connection is connection and run.pending.number == number:
                 self._stop_run(run, Status.CANCELLED)
                 return
+        self.sessions.cancel_waiting(connection, number)
 
     def _stop_run(self, run: Run, verdict: Status) -> None:
         run.verdict = verdict
+        run.is_killed = True
         run.server.ask(Op.KILL, run.seat)
 
     # Housekeeping

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import os
 import time
 
@@ -17,10 +18,15 @@ DECAY_AFTER_S = 0.1
 IDLE_AFTER_S = 0.5
 """From then on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share."""
 LOOK_EVERY_S = 0.25
+LOOK_AT_MOST_EVERY_S = 0.02
+"""Also at a child that sleeps just below its limit."""
 
 
 class Watch:
-    """One timer per running call. CPU time is read by the fork server: it alone knows a pid is still its child."""
+    """One timer per running call, the earliest asked for: another would go off beside it for ever, and ask for its own.
+
+    CPU time is read by the fork server: it alone knows a pid is still its child.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._decayed_niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + settings.decayed_niceness)
@@ -33,33 +39,42 @@ class Watch:
         self._schedule(run, now + min(DECAY_AFTER_S, run.pending.limits.wall_s))
 
     def next_t(self) -> float | None:
-        """When to call `act` at the latest; a run that is over wakes nobody."""
-        while self._timers and self._timers[0][2].is_over:
+        """When to call `act` at the latest; a run that is over wakes nobody, nor does a timer that was moved."""
+        while self._timers and not self._is_alive(self._timers[0]):
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
     def act(self, now: float) -> None:
         """Do what is due."""
-        while self._timers and self._timers[0][0] <= now:
+        while (at := self.next_t()) is not None and at <= now:
             run = heapq.heappop(self._timers)[2]
-            if not run.is_over:
-                self._act_on(run, now)
+            run.due_t = math.inf
+            self._act_on(run, now)
+
+    @staticmethod
+    def _is_alive(timer: tuple[float, int, Run]) -> bool:
+        at, _, run = timer
+        return not run.is_over and at == run.due_t
 
     def on_used(self, run: Run, used_s: float) -> None:
         """A fork server measured a child: look again when it can have reached its limit at the earliest."""
         left_s = run.base_cpu_s + run.pending.limits.cpu_s + GRACE_S - used_s
-        if left_s <= 0.0:
+        if left_s <= 0.0:  # and so it was killed
+            run.is_killed = True
             run.limit_hit = run.limit_hit or f"CPU time limit of {run.pending.limits.cpu_s:g} s reached"
         elif left_s < LOOK_EVERY_S:
-            self._schedule(run, time.monotonic() + max(left_s, 0.005))
+            self._schedule(run, time.monotonic() + max(left_s, LOOK_AT_MOST_EVERY_S))
 
     def _schedule(self, run: Run, at: float) -> None:
-        heapq.heappush(self._timers, (at, next(self._order), run))
+        if at < run.due_t:
+            run.due_t = at
+            heapq.heappush(self._timers, (at, next(self._order), run))
 
     def _act_on(self, run: Run, now: float) -> None:
         limits = run.pending.limits
         ran_s = now - run.start_t
         if run.verdict is not None or (run.is_announced and ran_s >= limits.wall_s + GRACE_S):
+            run.is_killed = True
             run.server.ask(Op.KILL, run.seat)
             self._schedule(run, now + 1.0)
             return

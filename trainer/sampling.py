@@ -126,8 +126,8 @@ def open_tool(
     if own is not None:
         preload, path = (*preload, own), (os.getcwd(),)
     with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
-        # Of a tool of the user's nobody knows whether it is pure.
-        yield EqualCalls(client) if own is None else client
+        # Of a tool of the user's nobody knows whether it is pure; and a pure program may still print an address.
+        yield EqualCalls(client) if own is None and client.has_fixed_addresses else client
 
 
 def chat_format(rollout: RolloutSection) -> ChatFormat:

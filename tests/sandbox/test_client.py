@@ -6,10 +6,11 @@ import ast
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
-from sandbox.client import Sandbox, SandboxError
+from sandbox.client import Caller, Sandbox, SandboxError
 from sandbox.records import Limits, Status, ToolCall, ToolResult
 from tests.sandbox.conftest import new_call
 
@@ -191,6 +192,72 @@ def test_a_call_kept_for_want_of_room_can_be_cancelled_and_keeps_its_id() -> Non
         small.cancel("blocker")
         assert blocker.result(60).status is Status.CANCELLED
         assert [futures[name].result(60).value for name in ("queued", "kept")] == ["1", "1"]
+
+
+def test_a_cancel_that_the_refusal_overtakes_is_kept() -> None:
+    """The full queue refused the call, the client kept it, and the cancel named a number that nobody knew."""
+    with Sandbox(
+        workers=1, slots_per_worker=1, queue_limit=1, preload=(), niceness=0, decayed_niceness=0
+    ) as small:
+        small.submit(new_call("import time\ntime.sleep(600)", id="blocker"))
+        while small.status()["running"] < 1:
+            time.sleep(0.02)
+        futures = [small.submit(new_call("1", id=f"withdrawn {k}")) for k in range(4)]
+        for k in range(4):
+            small.cancel(f"withdrawn {k}")
+        small.cancel("blocker")
+        assert {future.result(60).status for future in futures} == {Status.CANCELLED}
+
+
+class HandLink:
+    """A link to no supervisor; `at_reap` runs while its owner lets go of it."""
+
+    def __init__(self, at_reap: Callable[[], object] = lambda: None) -> None:
+        self.at_reap = at_reap
+
+    def handshake(self) -> dict[str, object]:
+        return {}
+
+    def listen(self) -> None: ...
+
+    def send(self, frame: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    def reap(self) -> None:
+        self.at_reap()
+
+
+class HandCaller(Caller):
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[HandLink] = []
+
+    def _new_link(self) -> Any:
+        if not self.links:
+            raise ConnectionResetError("hung up")
+        return self.links.pop(0)
+
+
+def test_a_call_for_the_next_supervisor_does_not_end_with_the_last_one() -> None:
+    """It was sent while the dead one was being reaped, and then taken for one of its calls."""
+    caller = HandCaller()
+    later: list[Future[ToolResult]] = []
+    first = HandLink(at_reap=lambda: later.append(caller.submit(new_call("2"))))
+    caller.links = [first, HandLink()]
+    early = caller.submit(new_call("1"))
+    caller._on_death(first)  # type: ignore[arg-type]
+    assert early.result(0).status is Status.LOST
+    assert not later[0].done()
+    caller.close()
+    assert later[0].result(0).status is Status.CANCELLED
+
+
+def test_a_link_that_breaks_at_the_handshake_is_a_lost_call_and_no_exception() -> None:
+    result = HandCaller().submit(new_call("1")).result(0)
+    assert result.status is Status.LOST
+    assert result.error is not None
+    assert "cannot start: hung up" in result.error.message
 
 
 def test_closing_ends_kept_calls_too() -> None:

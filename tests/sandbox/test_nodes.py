@@ -15,6 +15,7 @@ import pytest
 from sandbox.client import SandboxError
 from sandbox.nodes import Nodes, RemoteNode
 from sandbox.records import Status
+from sandbox.wire import Kind, encode_call, pack
 from tests.sandbox.conftest import new_call, start_node
 
 SECRET = b"a secret of the tests"
@@ -70,6 +71,20 @@ def test_garbage_at_the_door_is_refused_and_the_node_lives_on(two_nodes: list[st
         assert nodes.run(new_call("1")).value == "1"
 
 
+@pytest.mark.parametrize("first", [Kind.HELLO, Kind.CALL])
+def test_what_comes_behind_a_refused_secret_is_not_run(two_nodes: list[str], first: Kind) -> None:
+    """In one segment with it: the door was shut, and the loop over the frames went on."""
+    host, port = two_nodes[0].split(":")
+    call = encode_call(new_call("import time\ntime.sleep(600)"))
+    with socket.create_connection((host, int(port)), timeout=30) as link:
+        link.sendall(pack(first, 0, b"wrong") + pack(Kind.CALL, 1, call) + pack(Kind.CALL, 2, call))
+        while link.recv(4096):
+            pass
+    node = RemoteNode(two_nodes[0], SECRET)
+    assert node.status()["running"] == node.status()["queued"] == 0
+    node.close()
+
+
 def test_no_node_at_an_address_is_said_at_once() -> None:
     with pytest.raises(SandboxError, match="does not answer"):
         Nodes(["127.0.0.1:1"], secret=SECRET)
@@ -97,14 +112,17 @@ def test_a_node_killed_under_load_ends_its_calls_and_the_other_goes_on(
     started = [_start(tmp_path, f"node-{k}", project_root) for k in range(2)]
     with Nodes([address for _, address in started], secret=SECRET) as nodes:
         nodes.run(new_call("x = 1", session="kept"))
+        home = [address for _, address in started].index(nodes._node_of["kept"].address)
+        dead, alive = started[home][0], started[1 - home][0]
         futures = [nodes.submit(new_call("import time\ntime.sleep(0.3)")) for _ in range(24)]
-        os.kill(started[0][0].pid, signal.SIGKILL)
+        os.kill(dead.pid, signal.SIGKILL)
         statuses = [future.result(120).status for future in futures]
         assert set(statuses) == {Status.OK, Status.LOST}
-        assert nodes.run(new_call("5")).status in (Status.OK, Status.LOST)
-    started[0][0].wait(30)
-    started[1][0].terminate()
-    assert started[1][0].wait(30) == 0
+        assert nodes.run(new_call("5")).value == "5"
+        assert nodes.run(new_call("x", session="kept")).status is Status.SESSION_LOST
+    dead.wait(30)
+    alive.terminate()
+    assert alive.wait(30) == 0
 
 
 def test_a_secret_that_is_too_short_is_refused(tmp_path: Path, project_root: Path) -> None:

@@ -30,6 +30,8 @@ IMPURE = [
     "from random import random as abs\nprint(abs())",
     "import fractions\nprint(fractions.sys.modules['random'].random())",
     "from random import math",
+    "from random \\\nimport math",
+    "from random \\\r\nimport math",
     "from random import choice as math\nprint(math([1, 2]))",
     "import mathx",
     "import math.random",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -58,6 +60,63 @@ def test_a_session_that_its_code_ended_is_said_to_be_lost_until_it_is_closed(
         assert result.error.message == f"session is gone: its last cell ended as {status}"
     sandbox.close_session(name)
     assert run("'x' in globals()", session=name).value == "False"
+
+
+def test_a_limit_that_a_cell_caught_is_told_and_the_state_lives(run: Run) -> None:
+    code = "n = 0\ntry:\n    for i in range(10**10): n += i\nexcept Exception: print(n)"
+    result = run(code, session="caught", cpu_s=0.3)
+    assert (result.status, result.stdout) == (Status.TIMEOUT, "")
+    assert run("n > 0", session="caught").value == "True"
+
+
+def test_a_cell_cannot_end_the_supervisor_by_what_it_says(sandbox: Sandbox, run: Run) -> None:
+    """A status that is no text was looked up in a table, and the lookup raised."""
+    forged = "import os, struct\ntext = b'{\"status\": []}'\nos.write(3, struct.pack('<I', len(text)) + text)"
+    before = sandbox.status()["supervisor"]
+    assert run(forged, session="forger").status is Status.CRASH
+    assert run("1").value == "1"
+    assert sandbox.status()["supervisor"] == before
+
+
+def test_a_name_closed_and_used_again_keeps_its_new_interpreter() -> None:
+    """The old one ends later, and took the name with it."""
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+        small.run(new_call("x = 1", session="again"))
+        small.close_session("again")
+        small.run(new_call("x = 2", session="again"))
+        while small.status()["sessions"] > 1:
+            time.sleep(0.02)
+        assert small.run(new_call("x", session="again")).value == "2"
+        small.close_session("again")
+        while small.status()["sessions"]:
+            time.sleep(0.02)
+
+
+def test_a_waiting_cell_can_be_cancelled(sandbox: Sandbox) -> None:
+    running = sandbox.submit(new_call("import time\ntime.sleep(0.5)\n1", session="line"))
+    waiting = sandbox.submit(new_call("x = 1", session="line", id="second of the line"))
+    sandbox.status()  # by now it waits behind the other, not in the queue
+    sandbox.cancel("second of the line")
+    assert waiting.result(60).status is Status.CANCELLED
+    assert running.result(60).value == "1"
+    assert sandbox.run(new_call("'x' in globals()", session="line")).value == "False"
+
+
+def test_the_cell_behind_a_cancelled_one_is_lost_with_the_session_and_no_crash() -> None:
+    """Both the cancel and the outcome lie ready when the supervisor wakes: it must start nothing on what it killed."""
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+        small.run(new_call("import time", session="s"))
+        first = small.submit(new_call("time.sleep(0.3)", session="s", id="first"))
+        second = small.submit(new_call("1", session="s"))
+        while small.status()["running"] < 1:
+            time.sleep(0.01)
+        supervisor = small.started["supervisor"]
+        os.kill(supervisor, signal.SIGSTOP)
+        small.cancel("first")
+        time.sleep(0.6)
+        os.kill(supervisor, signal.SIGCONT)
+        ended = (first.result(60).status, second.result(60).status)
+    assert ended in ((Status.CANCELLED, Status.SESSION_LOST), (Status.OK, Status.OK))
 
 
 def test_output_belongs_to_its_own_cell(run: Run) -> None:

@@ -17,7 +17,8 @@ from sandbox.isolation import Layer
 from sandbox.records import Limits, Status
 from sandbox.runs import Connection, Pending, Run
 from sandbox.settings import Settings
-from sandbox.watch import DECAY_AFTER_S, Watch
+from sandbox.watch import DECAY_AFTER_S, GRACE_S, Watch
+from sandbox.zygote import Op
 from tests.sandbox.conftest import new_call
 
 
@@ -43,6 +44,27 @@ def test_a_limit_shorter_than_the_first_look_is_kept() -> None:
     watch = Watch(Settings())
     watch.start(a_run(wall_s=0.05), 100.0)
     assert watch.next_t() == 100.05
+
+
+def test_a_run_has_one_timer_however_often_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each firing asked for two more: a child asleep 0.1 s below its end doubled them ten times in two seconds."""
+    watch, run, clock = Watch(Settings()), a_run(), [100.0]
+    num_checks = 0
+
+    class Measuring:
+        def ask(self, op: Op, *_: object, **__: object) -> None:
+            nonlocal num_checks
+            if op is Op.CHECK:
+                num_checks += 1
+                watch.on_used(run, run.pending.limits.cpu_s + GRACE_S - 0.1)
+
+    monkeypatch.setattr("sandbox.watch.time.monotonic", lambda: clock[0])
+    run.server, run.start_t = cast("Server", Measuring()), clock[0]
+    watch.start(run, clock[0])
+    while clock[0] < 102.0 and num_checks < 1000:
+        clock[0] = watch.next_t() or clock[0]
+        watch.act(clock[0])
+    assert 19 <= num_checks <= 21
 
 
 def _child_of(pid: int) -> int:

@@ -8,6 +8,8 @@ import pytest
 
 from config.errors import ConfigError
 from config.resolve import resolve
+from sandbox.client import Sandbox
+from sandbox.equal_calls import EqualCalls
 from sandbox.records import Status
 from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
 from trainer.chat import TURN_END, parse_own
@@ -51,6 +53,16 @@ def test_calls_of_the_tool_run_in_the_sandbox_and_their_results_are_shown(config
     assert results[1].error is not None
     assert "n must be 1 or more" in results[1].error.message
     assert [turn.code for turn in trajectory.turns[:2]] == ['{"n": 12}', '{"n": 0}']
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_equal_calls_are_shared_only_where_addresses_are_equal_too(
+    config, is_fixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they are not, two runs of a pure program may print, or sort by, different ones."""
+    monkeypatch.setattr(Sandbox, "has_fixed_addresses", is_fixed)
+    with open_tool(config.sandbox.model_copy(update={"preload": []}), config.runtime) as tool:
+        assert isinstance(tool, EqualCalls) is is_fixed
 
 
 def test_arguments_that_are_no_object_are_the_models_mistake() -> None:

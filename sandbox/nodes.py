@@ -82,9 +82,6 @@ class Nodes(ToolRunner):
         self._lock = threading.RLock()
         self._waiting: deque[tuple[ToolCall, Future[ToolResult]]] = deque()
         self._node_of: dict[str, RemoteNode] = {}
-        self._on_node: dict[str, RemoteNode] = {}
-        self._withdrawn: set[str] = set()
-        """Ids of calls on a node whose cancel is on its way: the node may refuse one before it reads that."""
         self._has_timer = False
         self._is_closed = False
 
@@ -107,10 +104,7 @@ class Nodes(ToolRunner):
                     self._waiting.remove(entry)
                     entry[1].set_result(refusal(Status.CANCELLED, "cancelled before it started", call_id))
                     return
-            node = self._on_node.get(call_id)
-            if node is not None:
-                self._withdrawn.add(call_id)
-        if node is not None:
+        for node in self._nodes:
             node.cancel(call_id)
 
     def close_session(self, name: str) -> None:
@@ -142,11 +136,8 @@ class Nodes(ToolRunner):
                     self._pump_later()
                     return
                 self._waiting.popleft()
-                self._on_node[call.id] = node
                 node.num_in_flight += 1
             node.submit(call).add_done_callback(partial(self._on_done, call, future, node))
-            if call.id in self._withdrawn:  # before the node knew of it
-                node.cancel(call.id)
 
     def _pick(self, call: ToolCall) -> RemoteNode | None:
         """The node with the most room; of a session, its own."""
@@ -170,15 +161,10 @@ class Nodes(ToolRunner):
                 node.not_before_t = time.monotonic() + FULL_S
             elif result.status is Status.LOST:
                 node.not_before_t = time.monotonic() + DOWN_S
-            is_withdrawn = call.id in self._withdrawn
-            self._withdrawn.discard(call.id)
-            self._on_node.pop(call.id, None)
-            is_issued_again = was_refused and not self._is_closed and not is_withdrawn
+            is_issued_again = was_refused and not self._is_closed
             if is_issued_again:
                 self._waiting.appendleft((call, future))
         if not is_issued_again:
-            if was_refused and is_withdrawn:
-                result = refusal(Status.CANCELLED, "cancelled before it started", call.id)
             future.set_result(result)
         self._pump()
 

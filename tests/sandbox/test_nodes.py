@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,30 @@ def test_what_a_full_node_refuses_is_issued_again(tmp_path: Path, project_root: 
                 for client in (one, other)
             ]
             assert {future.result(120).status for future in futures} == {Status.OK}
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_a_cancel_that_a_full_node_overtakes_is_kept(tmp_path: Path, project_root: Path) -> None:
+    """The node refused the call before it read the cancel, and the call went round and round."""
+    process, address = _start(tmp_path, "full", project_root, "--queue-limit", "1")
+    try:
+        other = RemoteNode(address, SECRET)
+        blockers = []
+        for num in range(1, 6):  # one after the other: of several at once the queue takes one
+            blockers.append(other.submit(new_call("import time\ntime.sleep(600)")))
+            while (status := other.status())["running"] + status["queued"] < num:
+                time.sleep(0.02)
+        with Nodes([address], secret=SECRET) as nodes:
+            os.kill(process.pid, signal.SIGSTOP)  # so that the cancels leave before the refusals come
+            futures = [nodes.submit(new_call("1", id=f"withdrawn {k}")) for k in range(3)]
+            for k in range(3):
+                nodes.cancel(f"withdrawn {k}")
+            os.kill(process.pid, signal.SIGCONT)
+            assert {future.result(60).status for future in futures} == {Status.CANCELLED}
+        other.close()
+        assert {future.result(10).status for future in blockers} == {Status.CANCELLED}
     finally:
         process.terminate()
         process.wait(30)

@@ -19,6 +19,7 @@ from config.model import RuntimeSection
 from trainer.atomic import write_json
 from trainer.endpoints import curve, endpoints
 from trainer.hard import filter_hard, load_hard
+from trainer.interrupt import StopSignal
 from trainer.prepare import load_split, pool_digest
 from trainer.rl_job import run_stage
 from trainer.run_folder import RunFolder
@@ -44,13 +45,16 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
     link(main.data, folder.data)
     link(origin.checkpoint("sft"), folder.checkpoint("sft"))
     stages = load_arms().arms[run.arm].stages
+    stop = StopSignal()
     for stage in stages:
         if getattr(view.rl, stage).pool == "hard":
             filter_hard(view, own)
             pool = load_hard(own)
         else:
             pool = load_split(own, "train")
-        run_stage(stage, view, own, pool, pool_digest(pool))
+        run_stage(stage, view, own, pool, pool_digest(pool), stop)
+        if stop.requested:
+            stop.leave()
     last = stages[-1]
     plan = view.eval.plans["rl1"]
     # Of this summary one mean is read; settings of intervals would only make finished arms run again.

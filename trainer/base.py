@@ -8,17 +8,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoConfig
+
 from config.errors import ConfigError
 from config.model import RuntimeSection
 from trainer.atomic import read_json, write_json
 from trainer.chat import TAGS, TURN_END, ChatFormat, chat_template
 from trainer.checkpoint import MANIFEST, RUN, Manifest, verify, write_folder
 from trainer.corpus import DOCUMENTS, read_documents, texts
+from trainer.decoder import Shape
 from trainer.grpo import OPTIMIZER
 from trainer.model import random_model, save_model, use_threads
 from trainer.run_folder import RunFolder
 from trainer.sampling import chat_format
-from trainer.tokenizer import END_OF_TEXT, SPECIAL, save_tokenizer, train_tokenizer
+from trainer.tokenizer import END_OF_TEXT, SPECIAL, FolderCodec, save_tokenizer, train_tokenizer
 
 _MARKERS = re.compile("|".join(re.escape(marker) for marker in (*SPECIAL, *TAGS)))
 
@@ -93,3 +96,18 @@ def _copy_pretrained(source: Path, made: Path, chat: ChatFormat) -> None:
         record = read_json(settings)
         record.pop("chat_template", None)
         write_json(settings, record)
+    _require_usable(source, made)
+
+
+def _require_usable(source: Path, made: Path) -> None:
+    """What the rollouts would refuse after hours of SFT is refused here."""
+    try:
+        Shape.from_config(AutoConfig.from_pretrained(made))
+        num_pieces = len(FolderCodec.load(made).encode(TURN_END))
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"model.path = {source}: {error}") from None
+    if num_pieces != 1:
+        raise ConfigError(
+            f"model.path = {source}: its tokenizer splits {TURN_END} into {num_pieces} tokens; give a checkpoint "
+            "that has it as a special token, such as a Qwen or SmolLM2 one"
+        )

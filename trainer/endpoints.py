@@ -85,7 +85,8 @@ def curve(
 ) -> list[dict[str, float | None]]:
     """One point per step: cost so far in four units, and what was reached.
 
-    Seconds are those of rollout and update on the machine at hand; saving and starting are left out.
+    Seconds are those of rollout and update on the machine at hand; grading, bringing weights to the engine, saving and
+    starting are left out.
 
     >>> points = curve([{"step": 1, "num_rollouts": 8, "num_sampled_tokens": 90, "accuracy": 0.5}] * 2,
     ...                [{"step": 1, "rollout_s": 1.0, "update_s": 0.5}] * 2)

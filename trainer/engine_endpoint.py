@@ -152,6 +152,21 @@ class EndpointEngine:
     # --- one request, in a thread --------------------------------------------------------------------------
 
     def _complete(self, request: GenerateRequest) -> None:
+        """Put what came of the request on the queue. Whatever goes wrong, something is put: the loop waits for it."""
+        try:
+            self._done.put(self._completion(request))
+        except ConfigError as error:
+            self._done.put(error)
+        except Exception as error:  # such as text that the tokenizer cannot take
+            self.num_failed += 1
+            print(
+                f"endpoint {self._base}: an answer was dropped: {type(error).__name__}: {error}"[:300],
+                flush=True,
+            )
+            self._done.put(_completion_of(request, [], Finish.ABORTED))
+
+    def _completion(self, request: GenerateRequest) -> Completion:
+        """Ask the server; an answer that is none is an aborted completion. Raises ConfigError when it is gone."""
         try:
             text, finish = self._ask(request)
         except (requests.RequestException, ValueError, KeyError, TypeError, IndexError) as error:
@@ -159,13 +174,10 @@ class EndpointEngine:
             try:
                 served_model(self._base)
             except ConfigError:
-                self._done.put(
-                    ConfigError(
-                        f"endpoint {self._base}: stopped answering ({type(error).__name__}); finished work is kept, "
-                        "start the server and run again"
-                    )
-                )
-                return
+                raise ConfigError(
+                    f"endpoint {self._base}: stopped answering ({type(error).__name__}); finished work is kept, "
+                    "start the server and run again"
+                ) from None
             text, finish = "", Finish.ABORTED
         if request.session in self._aborted:
             self._aborted.discard(request.session)
@@ -173,15 +185,7 @@ class EndpointEngine:
         ids = self._codec.encode(text) if text else []
         if finish is Finish.STOP and (not ids or ids[-1] != request.stop_ids[0]):
             ids = [*ids, request.stop_ids[0]]
-        self._done.put(
-            Completion(
-                session=request.session,
-                ids=ids,
-                logprobs=[0.0] * len(ids),
-                finish=finish,
-                policy_version=request.policy_version,
-            )
-        )
+        return _completion_of(request, ids, finish)
 
     def _ask(self, request: GenerateRequest) -> tuple[str, Finish]:
         body = {
@@ -205,6 +209,16 @@ class EndpointEngine:
         if not hasattr(self._local, "session"):
             self._local.session = new_session()
         return self._local.session
+
+
+def _completion_of(request: GenerateRequest, ids: list[int], finish: Finish) -> Completion:
+    return Completion(
+        session=request.session,
+        ids=ids,
+        logprobs=[0.0] * len(ids),
+        finish=finish,
+        policy_version=request.policy_version,
+    )
 
 
 def new_session() -> requests.Session:

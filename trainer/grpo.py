@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from config.errors import ConfigError
 from config.objective import ObjectiveSection
 from trainer.attention import SPANS
 from trainer.forward import computing, score_batch, table_batch
@@ -268,7 +269,9 @@ class GrpoTrainer:
             self.model.parameters(), self.objective.optimizer.grad_clip
         ).item()
         if not math.isfinite(norm):
-            raise ValueError(f"the gradient norm is {norm}; nothing was updated")
+            raise ConfigError(
+                f"the gradient norm is {norm}; nothing was updated: lower objective.optimizer.lr"
+            )
         set_lr([self.optimizer], lr)
         self.optimizer.step()
         return norm

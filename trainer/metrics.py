@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from sandbox.records import Status
 from trainer.types import CallKind, StopReason, Trajectory, Turn
 from verifier.policy import GraderName
-from verifier.verdict import VerdictKind
+from verifier.verdict import Verdict, VerdictKind
 
 GRADERS = {grader.value for grader in GraderName}
 
@@ -26,7 +26,7 @@ class StepClock:
     step: int
     stage: str
     rollout_s: float
-    """Engines, tools and grading together."""
+    """Engines and tools together."""
     engine_s: float
     engine_busy_frac: float
     """Share of the rollout phase in which the engine computed."""
@@ -34,7 +34,7 @@ class StepClock:
     """Everything waited for a tool."""
     tool_cpu_s: float
     tool_queue_wait_s: float
-    """Mean time that a call waited for a place in the sandbox."""
+    """Mean over calls, also those that never ran, of the wait for a place in the sandbox."""
     grade_s: float
     update_s: float
     sync_s: float
@@ -59,10 +59,27 @@ def is_correct(trajectory: Trajectory) -> bool:
     ...     verdicts={"strict": wrong}))
     False
     """
-    if trajectory.reward is None:
-        return False
-    verdict = next((v for g, v in trajectory.verdicts.items() if g in GRADERS), None)
-    return trajectory.reward > 0 if verdict is None else verdict.verdict is VerdictKind.CORRECT
+    verdict = _verdict_of(trajectory)
+    return is_rewarded(trajectory) if verdict is None else verdict.verdict is VerdictKind.CORRECT
+
+
+def is_graded(trajectory: Trajectory) -> bool:
+    """Whether it is known to be correct or not: a failure of the grader is no wrong answer, whatever the reward.
+
+    >>> from verifier.verdict import Verdict, VerdictKind
+    >>> broken = Verdict(id="p", verdict=VerdictKind.INFRA_FAILED, rule="", grader="strict")
+    >>> is_graded(Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
+    ...     verdicts={"strict": broken}))
+    False
+    """
+    verdict = _verdict_of(trajectory)
+    return (
+        trajectory.reward is not None if verdict is None else verdict.verdict is not VerdictKind.INFRA_FAILED
+    )
+
+
+def _verdict_of(trajectory: Trajectory) -> Verdict | None:
+    return next((v for g, v in trajectory.verdicts.items() if g in GRADERS), None)
 
 
 def is_rewarded(trajectory: Trajectory) -> bool:
@@ -96,7 +113,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     >>> metrics["accuracy"], metrics["response_len_mean"], metrics["no_tool_frac"]
     (1.0, 2.0, 1.0)
     """
-    graded = [t for t in trajectories if t.reward is not None]
+    graded = [t for t in trajectories if is_graded(t)]
     correct = [t for t in graded if is_correct(t)]
     calls = [calls_of(t) for t in trajectories]
     correct_calls = [calls_of(t) for t in correct]

@@ -69,7 +69,8 @@ class RlStage:
         """Do the step with global number `step` and bring the new weights to the engine."""
         began = time.monotonic()
         stage_step = step - self.first_step
-        problems = problems_of_step(self.pool, stage_step, self.section.prompts_per_step, self.seed)
+        # By the global step: counted anew, each stage would meet the problems of the one before, in the same order.
+        problems = problems_of_step(self.pool, step, self.section.prompts_per_step, self.seed)
         trajectories, clocks = self._rollouts(problems, step)
         rolled = time.monotonic()
         self._grade(problems, trajectories)
@@ -124,13 +125,13 @@ class RlStage:
             trajectory.p_err, trajectory.p_format = p_err(trajectory), p_format(trajectory.turns)
             if trajectory.stop is StopReason.ABORTED or unusable(trajectory) is not None:
                 continue
-            if self.objective.overlong == "filter" and trajectory.stop is StopReason.LENGTH:
-                trajectory.reason = "overlong"
-                continue
             problem = by_id[trajectory.problem]
             verdict = self.reward(problem, trajectory)
             judged = verdict if self.grader is None else self.grader(problem, trajectory)
             trajectory.verdicts = {self.objective.grader: judged.without_clock()}
+            if self.objective.overlong == "filter" and trajectory.stop is StopReason.LENGTH:
+                trajectory.reason = Reason.OVERLONG.value
+                continue
             reward = reward_of(verdict.verdict)
             if reward is not None:
                 trajectory.reward = shaped(reward, trajectory.p_err, self.objective, trajectory.seed)
@@ -165,6 +166,7 @@ class RlStage:
         return Candidate(
             index=trajectory.sample,
             reward=trajectory.reward,
+            is_overlong=trajectory.reason == Reason.OVERLONG.value,
             p_err=err,
             p_format=form,
             p_repetition=p_repetition(trajectory.ids, trajectory.mask) if rule.use_repetition else 0.0,

@@ -12,6 +12,7 @@ from typing import Any
 
 from config.errors import ConfigError
 from config.model import RuntimeSection
+from config.objective import ObjectiveSection, RocSelection
 from config.sections import digest
 from trainer.atomic import sha256_of, write_text
 from trainer.chat import Codec
@@ -23,6 +24,7 @@ from trainer.model import check_device, save_model, use_threads
 from trainer.progress import Progress
 from trainer.reward import grader_of, reward_function
 from trainer.rl import RlStage, StepOutcome, note
+from trainer.roc_release import refused_splits
 from trainer.rollout import RolloutClock
 from trainer.rollout_text import chosen, rollout_text
 from trainer.run_folder import RunFolder
@@ -33,7 +35,7 @@ from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write
 from trainer.types import Problem
 from trainer.workdir import WorkDir
 
-FORMAT = 2
+FORMAT = 3
 """Raise when a change makes old working folders unusable."""
 CLOCK_COLUMNS = ["problem", "sample", *(column.name for column in fields(RolloutClock))]
 """Side table of what depended on the clock, one row per rollout."""
@@ -41,9 +43,23 @@ PARENTS = {"rl1": "sft", "rl2": "rl1", "rl3": "rl2"}
 
 
 def run_stage(
-    stage: str, view: Any, runtime: RuntimeSection, pool: Sequence[Problem], pool_digest: str
+    stage: str,
+    view: Any,
+    runtime: RuntimeSection,
+    pool: Sequence[Problem],
+    pool_digest: str,
+    stop: StopSignal | None = None,
 ) -> Manifest:
-    """Train one stage from its parent's checkpoint; resumes where it was killed. Returns the new manifest."""
+    """Train one stage from its parent's checkpoint; resumes where it was killed. Returns the new manifest.
+
+    Args:
+        stage: rl1, rl2 or rl3.
+        view: sandbox, rollout, objective and the stage.
+        runtime: folders, threads, device.
+        pool: problems.
+        pool_digest: of the pool, for the fingerprint.
+        stop: of a caller with more to do afterwards; a signal that comes during the last step is its to heed.
+    """
     use_threads(runtime, runtime.threads.rl)
     folder = RunFolder.of(runtime)
     section = getattr(view.rl, stage)
@@ -54,6 +70,7 @@ def run_stage(
             f"rl.{stage}.prompts_per_step = {section.prompts_per_step}, but the pool holds {len(pool)} problems; "
             "lower it or make the pool larger (data.num_train, rl.filter.problems)"
         )
+    require_release_splits(view.objective)
     sections = {
         "sandbox": view.sandbox.model_dump(mode="json"),
         "rollout": view.rollout.model_dump(mode="json"),
@@ -62,7 +79,7 @@ def run_stage(
     }
     fingerprint = digest([FORMAT, stage, sections, parent.digest, pool_digest])
     first_step = int(parent.facts.get("rl_steps", 0))
-    stop = StopSignal()
+    stop = stop or StopSignal()
     with WorkDir.open(folder.work(stage), fingerprint) as work:
         trainer = GrpoTrainer(parent_folder, view.objective, check_device(runtime))
         if not section.reset_optimizer and first_step:
@@ -91,6 +108,20 @@ def run_stage(
         return _publish(rl, work, folder, parent, parent_folder, sections, pool_digest, view.rollout.keep)
 
 
+def require_release_splits(objective: ObjectiveSection) -> None:
+    """The release's rule fails its own assertion on some groups: said before the run, not at the first such group."""
+    G = objective.group_size
+    if objective.roc.selection is not RocSelection.RELEASE:
+        return
+    num = G * objective.roc.oversample
+    refused = refused_splits(num, G) if num > G else []
+    if refused:
+        raise ConfigError(
+            f"objective.roc.selection = release: the release's rule cannot keep G = {G} of {num} rollouts where "
+            f"{refused[0]} are wrong; take objective.group_size = 16, or objective.roc.selection = paper"
+        )
+
+
 def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
     """Load the newest whole state; returns the step it holds."""
     newest = work.newest()
@@ -108,7 +139,7 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
         while step < last:
             step += 1
             outcome = rl.step(step)
-            clock = replace(outcome.clock, save_s=save_s)
+            clock, save_s = replace(outcome.clock, save_s=save_s), 0.0
             _journal(work, replace(outcome, clock=clock), rl.sampler.codec, keep)
             sinks.write(step, outcome.metrics, clock.to_json())
             for line in outcome.alarms:

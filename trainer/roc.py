@@ -114,7 +114,9 @@ class Candidate:
     index: int
     """The rollout's number in its group (`Trajectory.sample`); unique within the group."""
     reward: float | None
-    """None: not graded, by our fault; never a zero."""
+    """None: not graded, by our fault; never a zero. Or left out on purpose, see `is_overlong`."""
+    is_overlong: bool = False
+    """Cut at the length limit, and such rollouts are filtered (paper section 4.3.1): no reward, nobody's fault."""
     p_err: float = 0.0
     p_format: float = 0.0
     p_repetition: float = 0.0
@@ -131,6 +133,8 @@ class Reason(StrEnum):
     """The quota of its class went to others."""
     NO_REWARD = "no_reward"
     """Aborted or not graded, by our fault: out of quota, baseline and loss."""
+    OVERLONG = "overlong"
+    """Filtered for its length: out of quota, baseline and loss as well."""
     EQUAL_REWARD = "equal_reward"
     """All valid rollouts of the group earned the same, or there is only one: no gradient."""
     EQUAL_AFTER_SELECTION = "equal_after_selection"
@@ -347,9 +351,13 @@ def _selection(
     dropped: Reason = Reason.NOT_DRAWN,
 ) -> Selection:
     reasons = tuple(
-        Reason.NO_REWARD if c.reward is None else kept if c.index in chosen else dropped for c in group
+        _without_reward(c) if c.reward is None else kept if c.index in chosen else dropped for c in group
     )
     return Selection(reasons=reasons, kept=tuple(sorted(chosen)))
+
+
+def _without_reward(candidate: Candidate) -> Reason:
+    return Reason.OVERLONG if candidate.is_overlong else Reason.NO_REWARD
 
 
 def _select_drawn(

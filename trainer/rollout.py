@@ -78,7 +78,8 @@ class RolloutClock:
     """What depended on the clock; kept apart so that trajectories repeat bit for bit."""
 
     tool_s: float
-    """Wall seconds from a call's submission to its result, summed over calls."""
+    """Wall seconds from a call's submission until its result was used, summed over calls: in a deterministic run the
+    decode iterations of the rejoin are in it."""
     cpu_s: float
     """CPU seconds of the calls, summed."""
     queue_s: float
@@ -358,7 +359,8 @@ class RolloutLoop:
         for completion in completions:
             del self._decoding[completion.session]
         for engine in self.engines:
-            self._assign(self.policy.on_report(engine.report()))
+            # All that the policy hears is in the loop's time, so that a repeated run repeats its decisions.
+            self._assign(self.policy.on_report(replace(engine.report(), t=float(self.cycle))))
         return completions
 
 

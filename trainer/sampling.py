@@ -95,8 +95,6 @@ def open_sampler(
         temperature=settings.temperature,
         top_p=settings.top_p,
         device=runtime.device,
-        # The policy sees the loop's time, so that a repeated run repeats its decisions.
-        clock=lambda: float(engine.iteration),
     )
     if rollout.tool.state == "off":
         control = Control.TOOL_OFF

@@ -80,12 +80,15 @@ class WorkDir:
         return None
 
     def begin_attempt(self, step: int) -> None:
-        """Note a start or resume at `step`, and cut journals back to it."""
+        """Note a start or resume at `step`; cut journals back to it, and let go of damaged states beyond it."""
         with (self.path / "attempts.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, "unix_s": time.time(), "pid": os.getpid()}) + "\n")
         for journal in self.path.glob("*.jsonl"):
             if journal.name != "attempts.jsonl":
                 _cut_journal(journal, step)
+        for state in self._states():  # they would count among those kept, and push out the new ones
+            if state.name > f"step-{step:06d}":
+                shutil.rmtree(state)
 
     def num_attempts(self) -> int:
         path = self.path / "attempts.jsonl"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,28 @@ def test_another_arm_and_another_seed_differ_and_leave_their_names(config: Confi
         assert set(AXES) <= set(stored["curve"][-1])
         assert stored["curve"][-1]["rollouts"] == 2 * 3 * config.objective.group_size
     assert records[0]["curve"] != records[1]["curve"]
+
+
+def test_a_signal_in_the_last_step_of_a_stage_stops_the_arm_before_the_next(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage is published by then; its own handler went with it, and the arm ran on for minutes."""
+    begun = []
+
+    def stage(name: str, *_: Any) -> None:
+        begun.append(name)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("trainer.arm.run_stage", stage)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    run = ArmRun("same_steps", MAIN, 0)
+    try:
+        with pytest.raises(SystemExit) as left:
+            run_arm(run, view(config, run), config.runtime)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert (left.value.code, begun) == (128 + signal.SIGTERM, ["rl1"])
 
 
 def test_the_sealed_accuracy_is_the_pooled_rings_alone() -> None:

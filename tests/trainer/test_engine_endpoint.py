@@ -118,6 +118,35 @@ def test_a_response_cut_at_the_limit_has_no_end() -> None:
     assert (done.ids, done.finish) == (CharCodec().encode("yes and"), Finish.LENGTH)
 
 
+def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_endless_wait() -> None:
+    """The thread died of it, nobody looked at its future, and the session stayed in flight for ever."""
+
+    class Choosy(CharCodec):
+        def encode(self, text: str) -> list[int]:
+            if "\ud83d" in text:
+                raise TypeError("a lone surrogate")
+            return super().encode(text)
+
+    with (
+        serving(lambda body, number: says("half a pair: \ud83d")) as server,
+        EndpointEngine.open(
+            server.base,
+            codec=Choosy(),
+            temperature=0.6,
+            top_p=1.0,
+            capacity_tokens=1000,
+            timeout_s=(5.0, 10.0),
+        ) as engine,
+    ):
+        engine.submit(
+            GenerateRequest(ids=[65], max_new=9, seed=5, stop_ids=(END,), session="s", policy_version=0)
+        )
+        until = time.monotonic() + 30
+        while not (done := engine.advance(1.0)) and time.monotonic() < until:
+            pass
+    assert [(one.session, one.finish, one.ids) for one in done] == [("s", Finish.ABORTED, [])]
+
+
 @pytest.mark.parametrize("fault", [None, 503, 429])
 def test_a_dropped_connection_and_a_busy_server_are_asked_again(fault: int | None) -> None:
     with serving(lambda body, number: says("yes") if number else fault) as server:

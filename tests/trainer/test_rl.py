@@ -123,6 +123,32 @@ def test_aborted_rollouts_are_graded_by_nobody_and_stand_in_no_baseline(tiny_che
     assert outcome.metrics["num_graded"] == 12
 
 
+def test_a_later_stage_goes_on_where_the_one_before_stopped(tiny_checkpoint: Path) -> None:
+    """Counted anew, with one seed, stage 2 trained on the problems of stage 1 in the same order."""
+    seen = []
+    for first in (0, 1):
+        stage = replace(a_stage(tiny_checkpoint), first_step=first)
+        stage.sampler.take_weights(stage.trainer, version=first)
+        seen.append({t.problem for t in stage.step(first + 1).trajectories})
+    assert len(seen[0]) == len(seen[1]) == 3
+    assert not seen[0] & seen[1]
+
+
+def test_filtered_overlong_rollouts_are_wrong_answers_of_nobodys_fault(tiny_checkpoint: Path) -> None:
+    """Without a verdict they left the accuracy, and counted as rollouts that our side had lost."""
+    outcomes = {
+        overlong: a_stage(tiny_checkpoint, even_ids, f"objective.overlong={overlong}").step(1)
+        for overlong in ("penalise", "filter")
+    }
+    cut = [t for t in outcomes["filter"].trajectories if t.stop is StopReason.LENGTH]
+    assert 0 < len(cut) < 24
+    assert all((t.reward, t.kept, t.reason) == (None, False, "overlong") for t in cut)
+    metrics = {name: outcome.metrics for name, outcome in outcomes.items()}
+    for name in ("num_graded", "accuracy", "truncated_frac"):
+        assert metrics["filter"][name] == metrics["penalise"][name]
+    assert (metrics["filter"]["num_overlong"], metrics["filter"]["no_reward_frac"]) == (len(cut), 0.0)
+
+
 def test_a_resumed_stage_equals_a_straight_one_bit_for_bit(tiny_checkpoint: Path, tmp_path: Path) -> None:
     straight = a_stage(tiny_checkpoint)
     wanted = [frozen(straight.step(step)) for step in (1, 2, 3)]

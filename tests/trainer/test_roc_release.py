@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from config.errors import ConfigError
+from tests.trainer.tiny_checkpoint import tiny_config
+from trainer.rl_job import require_release_splits
 from trainer.roc_release import p_err_text, p_format_text, refused_splits, release_counts
 
 TABLE_32_TO_16 = {1: 1, 2: 2, 3: 2, 4: 2, 5: 2, 6: 3, 7: 4, 8: 4, 9: 4, 10: 5, 11: 6, 12: 6, 13: 6, 14: 7}
@@ -45,6 +48,15 @@ def test_minima_that_exceed_g_and_groups_that_are_not_larger_are_refused() -> No
         release_counts(3, 3, 3)
     with pytest.raises(ValueError, match="only among more than G = 16"):
         release_counts(8, 8, 16)
+
+
+@pytest.mark.parametrize("group_size", [3, 15])
+def test_a_group_size_that_the_rule_refuses_is_said_before_the_run(group_size: int) -> None:
+    """It ended an arbitrary step, and the resumed step again, for ever."""
+    release = ("objective.roc.selection=release", f"objective.group_size={group_size}")
+    with pytest.raises(ConfigError, match="take objective.group_size"):
+        require_release_splits(tiny_config(*release).objective)
+    require_release_splits(tiny_config(release[0], "objective.group_size=16").objective)
 
 
 @pytest.mark.parametrize(

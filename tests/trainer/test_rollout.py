@@ -26,7 +26,17 @@ from tests.trainer.fakes import (
 from trainer.chat import TURN_END, ChatFormat
 from trainer.rollout import RolloutLoop, Task, Tool
 from trainer.scheduler.kv_budget import KvBudgetPolicy
-from trainer.types import CallKind, Completion, Finish, GenerateRequest, Problem, StopReason, Trajectory
+from trainer.scheduler.policy import Assignment
+from trainer.types import (
+    CallKind,
+    Completion,
+    EngineReport,
+    Finish,
+    GenerateRequest,
+    Problem,
+    StopReason,
+    Trajectory,
+)
 
 
 def tasks(num: int = 1) -> list[Task]:
@@ -133,6 +143,29 @@ def test_a_prompt_that_does_not_fit_is_counted_and_never_cut() -> None:
     assert (trajectory.stop, trajectory.reason) == (StopReason.CONTEXT, "prompt does not fit")
     assert (trajectory.ids, trajectory.turns, engine.requests) == ([], [], [])
     assert clock.num_retries == 0
+
+
+def test_the_policy_hears_of_one_time_in_every_batch() -> None:
+    """Reports carried the engine's own count, which goes on from batch to batch and begins anew after a kill."""
+
+    class Listening(AdmitAll):
+        def __init__(self) -> None:
+            super().__init__()
+            self.times: list[float] = []
+
+        def on_report(self, report: EngineReport) -> list[Assignment]:
+            self.times.append(report.t)
+            return super().on_report(report)
+
+    engine, heard = ScriptedEngine(script(call_text(), ANSWER)), []
+    for _ in range(2):
+        loop, policy = a_loop(engine), Listening()
+        loop.policy = policy
+        list(loop.run(tasks()))
+        heard.append(policy.times)
+        engine.num_turns.clear()
+    assert heard[0] == heard[1]
+    assert (heard[0][0], heard[0][-1]) == (1.0, float(loop.cycle))
 
 
 def test_the_prompt_is_the_chat_formats_and_ends_in_the_opening() -> None:

@@ -45,6 +45,20 @@ def test_the_same_job_finds_its_state_again(tmp_path: Path) -> None:
         assert (step, (state / "weights").read_text()) == (4, "four")
 
 
+def test_damaged_states_do_not_push_out_the_ones_of_the_job_that_began_again(tmp_path: Path) -> None:
+    """They counted among the two kept, and being later ones, they were the two."""
+    with WorkDir.open(tmp_path / "rl1", "a") as work:
+        for step in (110, 120):
+            work.save(step, writer("x"))
+            (work.path / f"step-{step:06d}" / "weights").write_text("damaged")
+        assert work.newest() is None
+        work.begin_attempt(0)
+        work.save(4, writer("four"))
+        newest = work.newest()
+        assert newest is not None
+        assert newest[0] == 4
+
+
 def test_another_job_sets_the_old_folder_aside_and_begins(tmp_path: Path) -> None:
     path = tmp_path / "rl1"
     with WorkDir.open(path, "a") as work:

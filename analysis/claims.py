@@ -260,6 +260,11 @@ def decide(claim: Claim, effect: Effect) -> Verdict:
     return against if high < 0 else Verdict.INCONCLUSIVE
 
 
+def about_arms(claims: Sequence[Claim]) -> list[Claim]:
+    """Those that experiment arms decide; the others need a whole run."""
+    return [claim for claim in claims if isinstance(claim.endpoint, ArmDifference)]
+
+
 def without_effect(claim: Claim, preset: str) -> Verdict | None:
     """The verdict of a claim that this preset cannot measure; None when it can try."""
     nowhere = claim.presets == [] or (claim.endpoint.kind == "none" and claim.presets is None)

@@ -158,19 +158,23 @@ def claims(
     overrides: SetOption = None,
     reference: ReferenceOption = REFERENCE,
     arms: Annotated[
-        Path | None, typer.Option("--arms", help="Folder of arm records; default: those the run declares.")
+        Path | None,
+        typer.Option(
+            "--arms", help="Folder of arm records: judge the claims about arms alone, with all of them."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """The verdict on every claim: claims.json and claims.csv."""
     with _input_errors():
-        from analysis.claims import judge, read_claims
+        from analysis.claims import about_arms, judge, read_claims
         from analysis.claims_files import write_claims
         from analysis.effects import measure_run
 
         opened, settings = _open(run), _settings(sections, config, overrides)
+        claimed = read_claims(reference / "claims.yaml")
         rows = judge(
-            read_claims(reference / "claims.yaml"),
+            claimed if arms is None else about_arms(claimed),
             measure_run(opened, settings, arms),
             preset=opened.preset,
             alpha=1 - settings.confidence,

@@ -9,7 +9,7 @@ from typing import Any
 from analysis.entropy import Settings
 from analysis.multiplicity import holm
 from analysis.runs import BadRun, Run, Score, find_score, read_json
-from analysis.samples import behaviour, read_samples
+from analysis.samples import behaviour, read_samples, scored_samples
 from analysis.statistics import paired_difference
 from config.sections import digest
 
@@ -25,6 +25,7 @@ SAMPLE_COLUMNS = [
     "problem",
     "sample",
     "T",
+    "control",
     "stop",
     "ids",
     "mask",
@@ -170,11 +171,11 @@ def _benchmark_row(left: Score, right: Score, settings: Settings) -> dict[str, A
 
 
 def _sample_comparison(a: Run, b: Run, checkpoint: str) -> dict[str, Any]:
-    """Flips and behaviour from the samples files; empty where either is absent."""
+    """Flips and behaviour from the samples files, controls left out; empty where either is absent."""
     paths = [run.samples_files().get(checkpoint) for run in (a, b)]
     if paths[0] is None or paths[1] is None:
         return {"flips": [], "behaviour": []}
-    rows = [read_samples(path, SAMPLE_COLUMNS) for path in paths if path is not None]
+    rows = [scored_samples(read_samples(path, SAMPLE_COLUMNS)) for path in paths if path is not None]
     frames = [behaviour(side) for side in rows]
     return {
         "flips": flips(*({_key(r): r for r in side} for side in rows)),

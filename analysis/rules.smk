@@ -94,6 +94,7 @@ rule ablation_page:
     input:
         expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.ablations),
         expand(f"{RUN}/grid/{{member}}/summary.json", member=WORKFLOW.grid.members),
+        "results/reference/claims.yaml",
     output:
         f"{RUN}/ablations/index.html",
     log:

@@ -56,6 +56,33 @@ def read_samples(path: Path, columns: list[str] | None = None) -> list[dict[str,
     return rows
 
 
+def scored_samples(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The samples that avg@k is over: no control, the temperature nearest to 1, as many of each question.
+
+    A samples file also holds those of controls, of other temperatures, and many more of some questions for pass@k.
+
+    >>> plan = [("none", 0.6, 0), ("none", 1.0, 0), ("none", 1.0, 1), ("tool_off", 1.0, 0)]
+    >>> rows = [{"benchmark": "b", "problem": "p", "control": c, "T": t, "sample": i} for c, t, i in plan]
+    >>> rows.append({"benchmark": "b", "problem": "q", "control": "none", "T": 1.0, "sample": 0})
+    >>> [(row["problem"], row["T"], row["sample"]) for row in scored_samples(rows)]
+    [('p', 1.0, 0), ('q', 1.0, 0)]
+    """
+    plain = [row for row in rows if row["control"] == "none"]
+    nearest: dict[str, float] = {}
+    for row in plain:
+        held = nearest.setdefault(row["benchmark"], row["T"])
+        nearest[row["benchmark"]] = min(held, row["T"], key=lambda t: abs(t - 1.0))
+    near = [row for row in plain if row["T"] == nearest[row["benchmark"]]]
+    last: dict[tuple[str, str], int] = {}
+    for row in near:
+        question = row["benchmark"], row["problem"]
+        last[question] = max(last.get(question, 0), row["sample"])
+    fewest: dict[str, int] = {}
+    for (benchmark, _), sample in last.items():
+        fewest[benchmark] = min(fewest.get(benchmark, sample), sample)
+    return [row for row in near if row["sample"] <= fewest[row["benchmark"]]]
+
+
 def read_tokens(path: Path) -> pd.DataFrame:
     """A token table, sorted by trajectory and position.
 

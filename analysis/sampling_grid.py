@@ -16,7 +16,7 @@ from analysis.entropy import Settings
 from analysis.figures import style
 from analysis.runs import CHECKPOINTS, RINGS, BadRun, Score, read_scores
 from analysis.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
-from analysis.tables.grid import Grid
+from analysis.tables.grid import DASH, Grid
 
 POOLED = "procedural"
 COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "num_questions")
@@ -91,11 +91,13 @@ def grid_of(table: pd.DataFrame) -> Grid:
     members = known + sorted(set(pooled["member"]) - set(known))
     for temperature, member in product(sorted(set(pooled["temperature"])), members):
         part = pooled[(pooled["temperature"] == temperature) & (pooled["member"] == member)]
-        rows: list[Any] = sorted(part.itertuples(), key=lambda row: row.k)
-        cells = [f"{100 * row.value:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}]" for row in rows]
-        headroom = 100 * (rows[-1].value - rows[0].value)
+        by_k: dict[int, Any] = {row.k: row for row in part.itertuples()}
+        # A sample that our side lost leaves a question, and so its checkpoint, one power of 2 short.
+        rows = [by_k.get(k) for k in sizes]
+        cells = [f"{100 * r.value:.1f} [{100 * r.low:.1f}, {100 * r.high:.1f}]" if r else DASH for r in rows]
+        headroom = f"{100 * (rows[-1].value - rows[0].value):.1f}" if rows[0] and rows[-1] else DASH
         name = style.CHECKPOINT_LABELS.get(member, member)
-        groups.setdefault(f"T = {temperature:g}", []).append([name, *cells, f"{headroom:.1f}"])
+        groups.setdefault(f"T = {temperature:g}", []).append([name, *cells, headroom])
     return Grid(
         name="pass_at_k",
         title="Chance that one of k samples is right",

@@ -291,7 +291,7 @@ def _approximate(node: Node, where: Mapping[str, Fraction]) -> Any:
             raise Undefined("division by zero")
         return values[0] / values[1]
     if op == "pow":
-        return _power(values[0], values[1])
+        return _real_root(values[0], args[1], where) or _power(values[0], values[1])
     if op == "fact":
         return _gamma_of(values[0])
     if op == "binom":
@@ -308,6 +308,20 @@ def _constant(name: str) -> Any:
     if name == "i":
         return _CONTEXT.mpc(0, 1)
     raise Undefined("infinity inside an expression")
+
+
+def _real_root(base: Any, exponent: Node, where: Mapping[str, Fraction]) -> Any:
+    """The real odd root of a negative number, as schools write it; None where that is not asked for."""
+    if _CONTEXT.im(base) != 0 or _CONTEXT.re(base) >= 0:
+        return None
+    try:
+        power = _exact(exponent, where)
+    except _NotRational:
+        return None
+    if power.denominator % 2 == 0 or power.denominator == 1:
+        return None
+    root = -_power(-_CONTEXT.re(base), _from_fraction(Fraction(1, power.denominator)))
+    return _power(root, _from_fraction(Fraction(power.numerator)))
 
 
 def _power(base: Any, exponent: Any) -> Any:

@@ -276,9 +276,11 @@ def _rounds(decimal: Expression, exact: Expression) -> bool:
     if not is_real(value):
         return False
     literal = value_of(decimal.node, {})
-    if isinstance(value, Fraction) and isinstance(literal, Fraction):
-        return abs(value - literal) < Fraction(1, 10**decimal.places)
-    return abs(as_real(value) - as_real(literal)) < as_real(Fraction(1, 10**decimal.places))
+    unit = Fraction(1, 10**decimal.places)
+    if not (isinstance(value, Fraction) and isinstance(literal, Fraction)):
+        value, literal, unit = as_real(value), as_real(literal), as_real(unit)
+    is_rounded = 2 * abs(value - literal) <= unit
+    return is_rounded or (value * literal > 0 and 0 <= abs(value) - abs(literal) < unit)
 
 
 # --- collections -----------------------------------------------------------------------------------------

@@ -97,10 +97,11 @@ def evaluate(
     from trainer.model import use_threads
     from trainer.workdir import WorkDir
 
+    served = None
     if place.endpoint is not None:
         from trainer.engine_endpoint import served_model
 
-        served_model(place.endpoint)  # before any folder is made
+        served = served_model(place.endpoint)  # before any folder is made
     use_threads(runtime, runtime.threads.eval)
     folder = place.checkpoint
     identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
@@ -119,13 +120,14 @@ def evaluate(
         "rollout": view.rollout.model_dump(mode="json"),
         "sandbox": view.sandbox.model_dump(mode="json"),
     }
-    about = [identity, place.name, place.endpoint, sections, golds]
+    about = [identity, place.name, place.endpoint, sections, golds, *([served] if served else [])]
     with WorkDir.open(work, digest(about)) as folder:
         for number, (plan, questions) in enumerate(asked):
             _run_plan(plan, questions, place, f"{number:02d}", folder, view, runtime, result)
         facts = {
             "checkpoint_digest": identity,
             "engine": place.endpoint or "local",
+            **({"served_model": served} if served else {}),
             "variant": place.variant,
             "settings": sections,
             "paper_differences": [

@@ -18,13 +18,13 @@ _MARKDOWN = re.compile(r"\*\*|__|`")
 _EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 _PROSE = re.compile(r"(?i)\b(?:is|are)\b")
 _INLINE = re.compile(r"\$([^$]{1,500})\$|\\\((.{1,500}?)\\\)")
-_LETTER_LINE = re.compile(
-    r"(?i)\banswer\s*:?\s*\**\s*:?\s*\**\s*\(?\$?\\?(?:boxed\{|text\{)?([A-D])(?![A-Za-z])"
-)
+_LETTER_LINE = re.compile(r"(?i:\banswer)\s*\**\s*:\s*\**\s*\(?\$?\\?(?:boxed\{|text\{)?([A-D])(?![A-Za-z])")
+"""With its colon and a capital: 'answer B is wrong, since' and 'Answer: a ketone' name no letter."""
 _LETTER = re.compile(
     r"\\?(?:text|textbf|mathrm|mathbf)?\s*\{?\s*\(?([A-Da-d])\)?\.?\s*\}?(?:[.):].*)?", re.DOTALL
 )
 _UNCLOSED_CHARS = 200
+_END_MARKS = re.compile(r"(?:<\|[a-z_]{1,40}\|>\s*)+\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,15 @@ def extract_letter(text: str) -> Extraction:
     return Extraction(
         answer=letter.group(1).upper() if letter else found.answer, rule=found.rule, num_boxes=found.num_boxes
     )
+
+
+def without_end_marks(text: str) -> str:
+    r"""A sampled turn without the special tokens that end it.
+
+    >>> without_end_marks("Answer: 42<|im_end|>\n")
+    'Answer: 42'
+    """
+    return _END_MARKS.sub("", text)
 
 
 def without_thinking(text: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from verifier.extract import without_thinking
+from verifier.extract import without_end_marks, without_thinking
 
 INSTALL = (
     "pip install --no-deps bfcl-eval==2026.3.23 tree_sitter==0.21.3 tree-sitter-java==0.21.0 "
@@ -96,7 +96,7 @@ def decode(response: str) -> list[Call]:
     if text.startswith(("{", "[{")):
         try:
             rows = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise NoCalls(f"not JSON: {error}") from None
         return [_call_of(row) for row in (rows if isinstance(rows, list) else [rows])]
     return [_python_call(node) for node in call_nodes(text)]
@@ -104,7 +104,7 @@ def decode(response: str) -> list[Call]:
 
 def _said(response: str) -> str:
     """The response without its thinking and the marks that end a turn."""
-    return re.sub(r"(?:<\|[a-z_]+\|>\s*)+$", "", without_thinking(response)).strip()
+    return without_end_marks(without_thinking(response)).strip()
 
 
 def unfenced(response: str) -> str:
@@ -119,7 +119,7 @@ def unfenced(response: str) -> str:
 def _json_call(block: str) -> Call:
     try:
         return _call_of(json.loads(block))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoCalls(f"tool call is not JSON: {error}") from None
 
 
@@ -186,9 +186,11 @@ def _literal(node: ast.expr) -> Any:
     if isinstance(node, ast.Dict):
         if any(key is None for key in node.keys):
             raise NoCalls("** in a dict")
-        return {
-            _literal(key): _literal(value) for key, value in zip(node.keys, node.values, strict=True) if key
-        }
+        keys = [_literal(key) for key in node.keys if key]
+        try:
+            return dict(zip(keys, map(_literal, node.values), strict=True))
+        except TypeError:
+            raise NoCalls("a list or a dict as a key") from None
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError) as error:

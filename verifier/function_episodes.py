@@ -175,7 +175,7 @@ class Conversation:
         calls = safe_calls(text, allowed_names(self.functions))
         if calls:
             self.episode.turns[-1].append(calls)
-            self.episode.broken_off = len(self.episode.turns[-1]) >= MAX_STEPS
+            self.episode.broken_off = len(self.episode.turns[-1]) > MAX_STEPS
             self._called = True
             return not self.episode.broken_off
         if len(self.episode.turns) == self.num_turns:

@@ -10,7 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from verifier.extract import Extraction, extract, extract_letter
+from verifier.extract import Extraction, extract, extract_letter, without_end_marks
 from verifier.policy import MAX_RESPONSE_CHARS, GradePolicy, GraderName
 from verifier.verdict import Verdict, VerdictKind
 
@@ -41,10 +41,10 @@ def grade(
             name: _verdict(problem.id, VerdictKind.INFRA_FAILED, "aborted", name) for name in policy.graders
         }
     truncated = trajectory.stop in (StopReason.LENGTH, StopReason.CONTEXT)
-    last = trajectory.turns[-1].text if trajectory.turns else ""
+    texts = [without_end_marks(turn.text) for turn in trajectory.turns]
     verdicts: dict[str, Verdict] = {}
     for name in policy.graders:
-        text = last if name is GraderName.STRICT else "\n".join(turn.text for turn in trajectory.turns)
+        text = "\n".join(texts[-1:] if name is GraderName.STRICT else texts)
         if truncated and policy.truncated_is_wrong:
             verdicts[name] = _verdict(problem.id, VerdictKind.NO_ANSWER, "truncated at the token limit", name)
         else:

@@ -11,14 +11,13 @@ import functools
 import importlib.util
 import json
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifier.benchmarks.declaration import DataUnavailable
-from verifier.extract import without_thinking
+from verifier.extract import without_end_marks, without_thinking
 from verifier.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ TOKENIZER_DATA = (
     "beyond the package index, pip install --no-deps llama-index-core==0.14.25, which carries it"
 )
 _NEEDS_TOKENIZER = frozenset({"length_constraints:number_sentences", "change_case:capital_word_frequency"})
-_END_TOKEN = re.compile(r"(?:<\|[a-z_]+\|>\s*)+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +60,7 @@ def check_response(prompt: str, instructions: Sequence[Instruction], response: s
     Raises:
         DataUnavailable: the checks or their language data are not installed.
     """
-    text = _END_TOKEN.sub("", without_thinking(response)).strip()
+    text = without_end_marks(without_thinking(response)).strip()
     variants = loose_variants(text)
     strict: list[bool] = []
     loose: list[bool] = []

@@ -19,7 +19,7 @@ from analysis.statistics import (
 )
 from verifier.grade import grade, grade_answer
 from verifier.policy import EVAL_GRADERS, GradePolicy, GraderName
-from verifier.verdict import VerdictKind, reward_of
+from verifier.verdict import Verdict, VerdictKind, reward_of
 
 if TYPE_CHECKING:
     from trainer.types import Problem, Trajectory
@@ -108,6 +108,11 @@ def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
     ]
 
 
+def _read_answer(verdict: Verdict) -> str | None:
+    """What the grader found and could read: an answer that it could not does not vote."""
+    return verdict.extracted if verdict.verdict in (VerdictKind.CORRECT, VerdictKind.WRONG) else None
+
+
 def consensus(
     trajectories: Sequence[Trajectory],
     about: Slice,
@@ -120,7 +125,7 @@ def consensus(
         about: what the score is about.
         vote: the answer of a sample, None for none; default: what the grader found.
     """
-    voted = vote or (lambda trajectory: trajectory.verdicts[about.grader].extracted)
+    voted = vote or (lambda trajectory: _read_answer(trajectory.verdicts[about.grader]))
     answers: dict[str, list[str | None]] = {}
     for trajectory in trajectories:
         verdict = trajectory.verdicts[about.grader]

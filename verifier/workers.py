@@ -40,7 +40,7 @@ class Reply:
     error: str = ""
     """The engine could not read or compare the answer."""
     failed: str = ""
-    """No worker could be started: our failure, never the answer's."""
+    """No worker could be started, or it went from outside: our failure, never the answer's."""
     timed_out: bool = False
 
 
@@ -62,13 +62,12 @@ class Worker:
             line = read_line(process.stdout.fileno(), limit_s + BACKSTOP_S)
         except OSError as error:
             self.close()
-            return Reply(error=f"worker died: {error}")
-        if line is None:
+            return Reply(failed=f"worker died: {error}")
+        if not line:  # the fork that computes has limits of its own, and its end is an ordinary reply
             self.close()
-            return Reply(timed_out=True)
-        if not line:
-            self.close()
-            return Reply(error="worker died: out of memory, or a crash in the symbolic engine")
+            return Reply(
+                failed="worker killed from outside" if line is not None else "worker does not answer"
+            )
         return Reply(**json.loads(line))
 
     def start(self) -> None:

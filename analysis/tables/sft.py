@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.entropy import Settings
 from analysis.figures.plot import Reference
 from analysis.runs import Run, find_score
-from analysis.samples import behaviour, read_samples
+from analysis.samples import behaviour, read_samples, scored_samples
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 
 BENCHMARKS = {
@@ -29,6 +29,7 @@ BEHAVIOUR_COLUMNS = [
     "problem",
     "sample",
     "T",
+    "control",
 ]
 
 
@@ -62,7 +63,7 @@ def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     """Mean response tokens, turns, calls, failed calls and truncation per evaluation; published lengths below."""
     own = []
     for name, path in run.samples_files().items():
-        frame = behaviour(read_samples(path, BEHAVIOUR_COLUMNS))
+        frame = behaviour(scored_samples(read_samples(path, BEHAVIOUR_COLUMNS)))
         for benchmark, part in frame.groupby("benchmark"):
             calls = int(part["num_calls"].sum())
             right = part[part["verdict_strict"] == "correct"]
@@ -100,6 +101,7 @@ def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
             "truncated %",
         ],
         groups={"this run": own, "published": published},
-        note="Tokens of the response, tool responses included. A failed call could not be parsed, named an unknown "
+        note="The samples of avg@k: no control, the temperature nearest to 1. Tokens of the response, tool responses "
+        "included. A failed call could not be parsed, named an unknown "
         "tool, or its code did not end well. Token counts of different tokenizers do not compare.",
     )

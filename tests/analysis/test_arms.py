@@ -211,6 +211,11 @@ def test_the_sampling_grid_reads_every_k_from_the_same_samples(tmp_path: Path) -
         table_of(tmp_path / "other.csv", Settings())
     rows = grid_of(table).groups["T = 0.6"]
     assert float(rows[0][-1]) == pytest.approx(100 * (values[4] - values[1]), abs=0.06)
+    short = grid_of(table.drop(table[(table["temperature"] == 0.6) & (table["k"] == 4)].index))
+    assert short.groups["T = 0.6"][0][-2:] == [
+        "-",
+        "-",
+    ]  # a lost sample costs the largest k, and not the page
 
 
 def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:

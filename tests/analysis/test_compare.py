@@ -8,13 +8,16 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from analysis.cli import app
 from analysis.compare import compare_runs, flips, to_markdown
 from analysis.entropy import Settings
 from analysis.runs import BadRun, Run
+from analysis.tables import sft
 from tests.analysis.fake_run import FakeRun, fake_trajectory
 
 GOOD = (("base", 0.0), ("sft", 0.3), ("rl1", 0.5), ("rl2", 0.6), ("rl3", 0.8))
@@ -50,6 +53,26 @@ def test_a_run_against_itself_shows_no_flip(pair: tuple[Path, Path], settings: S
     assert not result["regression"]
     assert result["flips"] == []
     assert {row["value"] for row in result["benchmarks"]} == {0.0}
+
+
+def test_samples_of_controls_and_other_temperatures_are_in_no_flip_and_in_no_mean(
+    pair: tuple[Path, Path], settings: Settings, tmp_path: Path
+) -> None:
+    """A sample without the tool took the place of the real one of the same number."""
+    plain, padded = Run.open(pair[0]), tmp_path / "padded"
+    shutil.copytree(pair[0], padded)
+    path = padded / "eval" / "rl3" / "samples.parquet"
+    rows = pd.read_parquet(path)
+    wrong = rows.copy()
+    wrong["verdicts"] = [{"strict": {**v["strict"], "verdict": "wrong"}} for v in wrong["verdicts"]]
+    extra = [wrong.assign(control="tool_off"), wrong.assign(T=0.6)]
+    pd.concat([rows, *extra], ignore_index=True).to_parquet(path)
+    result = compare_runs(plain, Run.open(padded), "rl3", settings, margin=0.5)
+    assert result["flips"] == []
+    assert all(row["a"] == row["b"] for row in result["behaviour"])
+    reference = yaml.safe_load(Path("results/reference/paper.yaml").read_text())
+    grids = [sft.behaviour_grid(run, settings, reference) for run in (plain, Run.open(padded))]
+    assert grids[0].groups["this run"] == grids[1].groups["this run"]
 
 
 def test_a_flip_of_the_same_text_is_the_graders() -> None:

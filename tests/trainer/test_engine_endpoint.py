@@ -27,11 +27,12 @@ class Server:
 
     def __init__(self, answer: Answer) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.name = "served"
         seen, outer = {}, self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send({"data": [{"id": "served"}]})
+                self.send({"data": [{"id": outer.name}]})
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

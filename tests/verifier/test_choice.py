@@ -31,6 +31,10 @@ CHOICE = GradePolicy(choice=True)
         ("<answer> D </answer>", "D"),
         ("<think>Answer: A</think> Answer: B", "B"),
         ("Answer: A, no, wait. Answer: C", "C"),
+        ("**Answer**: B", "B"),
+        ("Answer B is incorrect because it boils. So \\boxed{C}", "C"),
+        ("\\boxed{C}. To answer a sceptic: it does.", "C"),
+        ("Answer: a ketone, hence \\boxed{C}", "C"),
     ],
 )
 def test_an_explicit_letter_is_read(text: str, letter: str) -> None:

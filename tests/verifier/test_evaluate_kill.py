@@ -114,6 +114,28 @@ def test_a_killed_evaluation_ends_as_an_unbroken_one(
     print(f"{num_kills} of {num_kills} killed evaluations ended byte-equal")
 
 
+def test_another_model_at_the_same_address_is_asked_everything_anew(
+    project_root: Path, root: Path, tmp_path: Path
+) -> None:
+    """Its server was restarted between two halves of an evaluation: one score of two models."""
+    server = Server(
+        lambda body, number: {"choices": [{"text": "<answer>3</answer>", "finish_reason": "stop"}]}
+    )
+    arguments = ["--benchmark", "procedural-numbers", "--endpoint", server.base]
+    try:
+        first = evaluate(project_root, root, tmp_path / "out", *arguments, moment=REMOTE[-1])
+        assert first.returncode == -9, first.stderr[-2000:]
+        assert (tmp_path / "out" / "work").exists()
+        del server.requests[:]
+        server.name = "another"
+        second = evaluate(project_root, root, tmp_path / "out", *arguments)
+        assert second.returncode == 0, second.stderr[-2000:]
+        assert len(server.requests) == NUM_PROBLEMS * K
+        assert json.loads((tmp_path / "out" / "summary.json").read_text())["served_model"] == "another"
+    finally:
+        server.close()
+
+
 def test_a_killed_evaluation_over_an_endpoint_asks_only_for_what_is_missing(
     project_root: Path, root: Path, tmp_path: Path, num_kills: int
 ) -> None:

@@ -220,4 +220,23 @@ def test_a_conversation_that_never_stops_calling_is_broken_off(
     problem = next(problem for problem in problems if problem.family == "multi_turn_base")
     episode = play(problem, lambda messages, functions: "[pwd()]", run_code)
     assert episode.broken_off
+    assert (
+        len(episode.turns[-1]) == 21
+    )  # the published runner lets the one after its 20 steps run, then breaks off
     assert grade_episode(problem, episode, run_code).verdict == "wrong"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":' * 5000,
+        f"<tool_call>{'[' * 5000}</tool_call>",
+        "[f(a={[1]: 2})]",
+        "[f(a={{}: 2})]",
+        "[f(a={([1],): 2})]",
+    ],
+)
+def test_calls_nested_without_end_and_keys_that_are_none_are_no_calls(text: str) -> None:
+    """They raised what nobody caught, and ended the evaluation, at the same place each time."""
+    with pytest.raises(NoCalls):
+        decode(text)

@@ -25,6 +25,23 @@ def test_rl_pays_for_a_box_in_the_last_turn_only() -> None:
     assert grade(PROBLEM, early, RL_POLICY)["strict"].verdict is VerdictKind.NO_ANSWER
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Answer: 12",
+        "<answer>12",
+        "<answer> 12 ",
+        r"so \boxed{12",
+        r"\boxed 12",
+        r"<answer>\boxed{12}</answer>",
+    ],
+)
+def test_the_token_that_ends_a_turn_is_no_part_of_the_answer(said: str) -> None:
+    """Sampled text ends in it; an answer at the very end of a turn was read together with it, and was wrong."""
+    for text in (said, f"</reason>{said}<|im_end|>", f"</reason>{said}<|im_end|>\n"):
+        assert grade(PROBLEM, _trajectory(text), GradePolicy())["strict"].verdict is VerdictKind.CORRECT, text
+
+
 def test_a_tool_response_that_holds_the_answer_is_never_read() -> None:
     empty = _trajectory("calling the tool")
     assert grade(PROBLEM, empty, GradePolicy())["strict"].verdict is VerdictKind.NO_ANSWER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,14 @@ def test_the_vote_counts_answers_and_shares_a_tie() -> None:
     (row,) = consensus(samples, ABOUT)
     assert (row.metric, row.value) == ("cons@2", pytest.approx((1 + 0.5) / 2))
     assert consensus(samples[:1], ABOUT) == []
+
+
+def test_what_could_not_be_read_does_not_vote() -> None:
+    samples = [a_sample("a", 0, "?"), a_sample("a", 1, "?"), a_sample("a", 2, "4")]
+    for sample in samples[:2]:
+        sample.verdicts["strict"] = replace(sample.verdicts["strict"], verdict=VerdictKind.UNPARSED)
+    (row,) = consensus(samples, ABOUT)
+    assert row.value == 1.0
 
 
 def test_defective_rows_are_also_left_out() -> None:

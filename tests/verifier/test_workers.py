@@ -1,6 +1,8 @@
 """Worker processes: they answer, are killed at the limit, and come back."""
 
 import os
+import signal
+import threading
 
 import pytest
 
@@ -29,6 +31,20 @@ def test_sums_and_limits_without_end_are_compared_by_the_worker(worker: Worker) 
 def test_a_worker_is_killed_at_the_limit_and_answers_again(worker: Worker) -> None:
     assert worker.ask("math_verify", "3", r"\boxed{(10^8)!}", limit_s=0.3).timed_out
     assert worker.ask("math_verify", "3", r"\boxed{3}", limit_s=60).value is True
+
+
+def test_a_worker_killed_from_outside_is_our_failure_and_no_score() -> None:
+    """The memory killer of the machine, say: the answer it was at is as good as before."""
+    worker = Worker()
+    worker.start()
+    assert worker._process is not None
+    pid = worker._process.pid
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    reply = worker.ask("math_verify", "3", r"\boxed{(10^8)!}", limit_s=60)
+    assert reply.failed
+    assert (reply.error, reply.timed_out) == ("", False)
+    assert worker.ask("math_verify", "3", r"\boxed{3}", limit_s=60).value is True
+    worker.close()
 
 
 def test_an_error_inside_is_a_reply(worker: Worker) -> None:

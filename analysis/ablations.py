@@ -27,11 +27,16 @@ from analysis.report import inline_svg
 from analysis.runs import BadRun
 from analysis.sampling_grid import grid_of
 from analysis.tables.arms import cell, cost_grid, endpoint_grid
-from analysis.tables.grid import DASH, Grid
+from analysis.tables.grid import DASH, Grid, write
 
 MAIN = set(arms_figure.MAIN_ARMS)
 BASELINE = "roc_paper"
 FAILED = "tool_error_frac_correct"
+STAGES = (
+    ("same_steps", "staged", "changing stages, at as many steps"),
+    ("staged", "staged_unfiltered", "stage 3 on all problems"),
+)
+"""a, b, what b - a isolates."""
 CLIPPED = ("roc_paper", "updates_4", "updates_4_clip_020", "updates_8", "updates_8_clip_020")
 """Arms with 1, 4 and 8 updates per step; clip_020 has the lower bound on both sides."""
 
@@ -39,7 +44,7 @@ CLIPPED = ("roc_paper", "updates_4", "updates_4_clip_020", "updates_8", "updates
 def write_ablations(
     records: Sequence[Mapping[str, Any]], passes: pd.DataFrame, settings: Settings, out: Path, name: str
 ) -> Path:
-    """Write index.html, its figures and one CSV of all endpoints into `out`; returns the page.
+    """Write index.html, its figures, tables and one CSV of all endpoints into `out`; returns the page.
 
     Args:
         records: of the arms.
@@ -76,6 +81,21 @@ def write_ablations(
         {"arm": r["arm"], "origin": r["origin"], "seed": r["seed"], **r["endpoints"]} for r in records
     ]
     style.save_table(pd.DataFrame(endpoints), out / "data" / "endpoints.csv")
+    tables = [
+        endpoint_grid(on_main, settings.confidence),
+        cost_grid(on_main, settings.confidence),
+        endpoint_grid(variants, settings.confidence, baseline=BASELINE, name="variants"),
+        clip_grid(variants, settings.confidence),
+        endpoint_grid(
+            [r for r in variants if r["arm"] in {arm for pair in STAGES for arm in pair[:2]}],
+            settings.confidence,
+            contrasts=STAGES,
+            name="staged",
+        ),
+        dose_grid(dose),
+    ]
+    for grid in tables:
+        write(grid, out / "tables")
     page = render(
         "ablations.html",
         run=name,
@@ -85,12 +105,7 @@ def write_ablations(
         machines=any("@" in r["origin"] for r in records),
         texts=sorted({(r["arm"], r["text"]) for r in records}),
         sentences=sentences(on_main, settings.confidence),
-        tables=[
-            endpoint_grid(on_main, settings.confidence),
-            cost_grid(on_main, settings.confidence),
-            endpoint_grid(variants, settings.confidence, baseline=BASELINE),
-            clip_grid(variants, settings.confidence),
-        ],
+        tables=tables,
         passes=None if passes.empty else grid_of(passes),
         figures=figures,
         confidence=settings.confidence,
@@ -166,4 +181,25 @@ def clip_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
         header=["arm", "runs", "clipped below, %", "clipped above, %", "sealed test", "0.28 minus 0.20"],
         groups={"share of trained tokens, last third": rows},
         note="With one update per step the ratio is 1 and no clip can act; Clip-Higher is tested where it acts.",
+    )
+
+
+def dose_grid(table: pd.DataFrame) -> Grid:
+    """Dose and response in numbers."""
+    groups: dict[str, list[list[str]]] = {}
+    if not table.empty:
+        for (noise, dose), part in table.groupby(["noise", "dose"], sort=False):
+            found = {row.endpoint: row for row in part.itertuples()}
+            cells = [
+                f"{100 * row.value:+.1f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]" if row else DASH
+                for row in (found.get(name) for name in doses.SHOWN)
+            ]
+            num = max(row.num_pairs for row in found.values())
+            groups.setdefault(f"{noise}, share of calls", []).append([f"{dose:g}", str(num), *cells])
+    return Grid(
+        name="doses",
+        title="RoC minus random selection",
+        header=["dose", "pairs", "sealed test", "failed calls, correct"],
+        groups=groups,
+        note="Percentage points with intervals over pairs.",
     )

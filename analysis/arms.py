@@ -27,6 +27,9 @@ AXES = {"step": "steps", "rollouts": "rollouts", "sampled_tokens": "sampled toke
 SMOOTH = 3
 """Steps that a point of a curve is averaged over before two curves are compared."""
 
+MIN_ORIGINS = 3
+"""SFT checkpoints for an interval over them: two that happen to agree would look certain."""
+
 ENDPOINTS = {
     "accuracy": "sealed test",
     "tool_error_frac_correct": "failed calls, correct",
@@ -135,7 +138,7 @@ def difference(
 
 
 def over_origins(found: Difference, confidence: float) -> Difference | None:
-    """The same with SFT checkpoints as the unit: Student's over their means; None for a single checkpoint.
+    """The same with SFT checkpoints as the unit: Student's over their means; None below `MIN_ORIGINS` of them.
 
     Seeds of one checkpoint share what is peculiar to it, so the interval over pairs speaks for the checkpoints at hand.
     This one speaks for checkpoints trained alike. Means 1, 2, 3 of two pairs each: 2 -+ 4.303 / sqrt(3).
@@ -145,7 +148,7 @@ def over_origins(found: Difference, confidence: float) -> Difference | None:
     >>> round(found.low, 3), round(over_origins(found, 0.95).low, 3), over_origins(found, 0.95).num_pairs
     (1.061, -0.484, 3)
     """
-    if len(found.by_origin) < 2:
+    if len(found.by_origin) < MIN_ORIGINS:
         return None
     means = np.array(found.by_origin)
     interval = t_interval(means, confidence)

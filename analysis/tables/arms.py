@@ -30,7 +30,11 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
 
 
 def endpoint_grid(
-    records: Sequence[Mapping[str, Any]], confidence: float, baseline: str | None = None
+    records: Sequence[Mapping[str, Any]],
+    confidence: float,
+    baseline: str | None = None,
+    contrasts: Sequence[tuple[str, str, str]] = CONTRASTS,
+    name: str = "arms",
 ) -> Grid:
     """Means of each arm and paired differences: the contrasts, or every arm against `baseline`."""
     arms = by_arm(records)
@@ -39,7 +43,7 @@ def endpoint_grid(
         for arm, runs in sorted(arms.items())
     ]
     pairs = (
-        [(a, b, f"{b} - {a}: {what}") for a, b, what in CONTRASTS]
+        [(a, b, f"{b} - {a}: {what}") for a, b, what in contrasts]
         if baseline is None
         else [(baseline, arm, f"{arm} - {baseline}") for arm in sorted(arms) if arm != baseline]
     )
@@ -59,7 +63,7 @@ def endpoint_grid(
         if count:
             wide.append([label, str(count), *[cell(name, d) for name, d in over.items()]])
     return Grid(
-        name="arms" if baseline is None else "variants",
+        name=name,
         title="Experiment arms: endpoints fixed beforehand",
         header=["arm", "runs", *ENDPOINTS.values()],
         groups={"means": means, "differences, paired": differences}

@@ -105,17 +105,18 @@ def test_records_of_another_machine_are_another_checkpoint(tmp_path: Path) -> No
 
 
 def test_over_checkpoints_many_seeds_of_one_count_once() -> None:
-    """Nine seeds at +1 of one checkpoint and one at -1 of another: clear over pairs, open over checkpoints."""
-    effect = {("main", seed): 0.01 for seed in range(9)} | {("main@other", 0): -0.01}
+    """Nine seeds at +1 of one checkpoint, one at -1 and at 0 of others: clear over pairs, open over checkpoints."""
+    effect = {("main", seed): 0.01 for seed in range(9)} | {("main@other", 0): -0.01, ("sft_seed_1", 0): 0.0}
     found = difference(dict.fromkeys(effect, 0.0), effect, 0.95)
     assert found is not None
     wide = over_origins(found, 0.95)
     assert wide is not None
     assert found.low > 0
-    assert (wide.num_pairs, round(wide.value, 6), wide.low < 0 < wide.high) == (2, 0.0, True)
-    one = difference({("main", 0): 0.0}, {("main", 0): 0.1}, 0.95)
-    assert one is not None
-    assert over_origins(one, 0.95) is None
+    assert (wide.num_pairs, round(wide.value, 6), wide.low < 0 < wide.high) == (3, 0.0, True)
+    two = dict.fromkeys(PAIRS, 0.1)
+    few = difference(dict.fromkeys(two, 0.0), two, 0.95)
+    assert few is not None
+    assert over_origins(few, 0.95) is None
 
 
 def test_a_teacher_of_another_machine_is_a_dose_and_no_pair_of_the_contrasts() -> None:

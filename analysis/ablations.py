@@ -189,7 +189,7 @@ def dose_grid(table: pd.DataFrame) -> Grid:
     groups: dict[str, list[list[str]]] = {}
     if not table.empty:
         for (noise, dose), part in table.groupby(["noise", "dose"], sort=False):
-            found = {row.endpoint: row for row in part.itertuples()}
+            found: dict[str, Any] = {str(row.endpoint): row for row in part.itertuples()}
             cells = [
                 f"{100 * row.value:+.1f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]" if row else DASH
                 for row in (found.get(name) for name in doses.SHOWN)

@@ -30,7 +30,8 @@ def fail(text: str) -> NoReturn:
 
 
 def _open(workers: int, preload: str, min_isolation: str, **others: Any) -> Sandbox:
-    from sandbox.client import Sandbox, SandboxError
+    from sandbox.client import Sandbox
+    from sandbox.link import SandboxError
     from sandbox.settings import SettingsError
 
     names = tuple(name.strip() for name in preload.split(",") if name.strip())
@@ -240,9 +241,9 @@ def serve(
     min_isolation: MinIsolation = "files",
 ) -> None:
     """Serve calls over TCP until stopped: one such daemon per node."""
-    from sandbox.client import SandboxError
     from sandbox.isolation import Level
     from sandbox.launch import StartError
+    from sandbox.link import SandboxError
     from sandbox.serve import run_node
     from sandbox.settings import Settings, SettingsError
 

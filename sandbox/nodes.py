@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from sandbox.client import Caller, Link, SandboxError
+from sandbox.client import Caller
+from sandbox.link import Link, SandboxError
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.serve import proof_of
 from sandbox.tool_runner import ToolRunner

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sandbox.client import Sandbox, SandboxError
+from sandbox.client import Sandbox
+from sandbox.link import SandboxError
 from sandbox.records import Limits, ToolCall
 
 _PROGRAM = "import json, sys\nimport {module} as module\nmodule.{function}(*json.load(sys.stdin))"

@@ -79,7 +79,8 @@ def _disk(config: Config) -> Finding:
 
 
 def _sandbox(config: Config) -> Finding:
-    from sandbox.client import Sandbox, SandboxError
+    from sandbox.client import Sandbox
+    from sandbox.link import SandboxError
     from sandbox.records import ToolCall
 
     try:

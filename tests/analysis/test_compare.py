@@ -63,8 +63,8 @@ def test_samples_of_controls_and_other_temperatures_are_in_no_flip_and_in_no_mea
     shutil.copytree(pair[0], padded)
     path = padded / "eval" / "rl3" / "samples.parquet"
     rows = pd.read_parquet(path)
-    wrong = rows.copy()
-    wrong["verdicts"] = [{"strict": {**v["strict"], "verdict": "wrong"}} for v in wrong["verdicts"]]
+    verdicts = [{"strict": {**v["strict"], "verdict": "wrong"}} for v in rows["verdicts"]]
+    wrong = rows.assign(verdicts=pd.Series(verdicts, index=rows.index))
     extra = [wrong.assign(control="tool_off"), wrong.assign(T=0.6)]
     pd.concat([rows, *extra], ignore_index=True).to_parquet(path)
     result = compare_runs(plain, Run.open(padded), "rl3", settings, margin=0.5)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.client import Caller, Sandbox, SandboxError
+from sandbox.client import Caller, Sandbox
+from sandbox.link import SandboxError
 from sandbox.records import Limits, Status, ToolCall, ToolResult
 from tests.sandbox.conftest import new_call
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client import Sandbox, SandboxError
+from sandbox.client import Sandbox
+from sandbox.link import SandboxError
 from sandbox.records import Limits, Status, ToolCall, ToolResult
 
 pytestmark = pytest.mark.hostile

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client import SandboxError
+from sandbox.link import SandboxError
 from sandbox.nodes import Nodes, RemoteNode
 from sandbox.records import Status
 from sandbox.wire import Kind, encode_call, pack

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client import Sandbox, SandboxError
+from sandbox.client import Sandbox
+from sandbox.link import SandboxError
 from sandbox.records import Limits, Status
 from sandbox.settings import SettingsError
 from sandbox.trusted import call_of, open_pool

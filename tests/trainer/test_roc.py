@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -332,8 +333,9 @@ def test_a_reward_that_is_not_finite_is_refused(bad: float) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -0.1, 1.1])
 def test_a_penalty_outside_its_range_is_refused(bad: float) -> None:
-    for name in ("p_err", "p_format"):
-        group = [Candidate(index=3, reward=1.0, **{name: bad}), Candidate(index=1, reward=0.0)]
+    right = Candidate(index=3, reward=1.0)
+    for name, wrong in (("p_err", replace(right, p_err=bad)), ("p_format", replace(right, p_format=bad))):
+        group = [wrong, Candidate(index=1, reward=0.0)]
         with pytest.raises(ValueError, match=rf"{name} of rollout 3 is"):
             select(group, 2, PAPER, Random(0))
 

@@ -123,7 +123,7 @@ def test_another_model_at_the_same_address_is_asked_everything_anew(
     )
     arguments = ["--benchmark", "procedural-numbers", "--endpoint", server.base]
     try:
-        first = evaluate(project_root, root, tmp_path / "out", *arguments, moment=REMOTE[-1])
+        first = evaluate(project_root, root, tmp_path / "out", *arguments, moment=moments(REMOTE, 1)[0])
         assert first.returncode == -9, first.stderr[-2000:]
         assert (tmp_path / "out" / "work").exists()
         del server.requests[:]

@@ -29,6 +29,7 @@ from sandbox.wire import (
     fault_of,
     pack,
     refusal,
+    refusal_when_withdrawn,
     retry_after_s,
 )
 
@@ -37,7 +38,7 @@ RETRIED_AT_ONCE = 16
 """Kept calls sent each time a pause is over, although no call has ended meanwhile."""
 _KEPT = 0
 """Stands for the number of a call that waits in the client."""
-_WITHDRAWN = encode_result(refusal(Status.CANCELLED, "cancelled before it started"))
+_WITHDRAWN = encode_result(refusal_when_withdrawn())
 
 
 class Caller(ToolRunner):
@@ -124,7 +125,7 @@ class Caller(ToolRunner):
                 self._withdrawn.add(number)
                 self._link.send(pack(Kind.CANCEL, number))
         for future in withdrawn:
-            future.set_result(refusal(Status.CANCELLED, "cancelled before it started", call_id))
+            future.set_result(refusal_when_withdrawn(call_id))
 
     def close_session(self, name: str) -> None:
         """End a session; the name may be used for a new one afterwards."""

@@ -15,7 +15,7 @@ from sandbox.link import Link, SandboxError
 from sandbox.records import Status, ToolCall, ToolResult
 from sandbox.serve import proof_of
 from sandbox.tool_runner import ToolRunner
-from sandbox.wire import FrameReader, Kind, WireError, pack, refusal, retry_after_s
+from sandbox.wire import FrameReader, Kind, WireError, pack, refusal, refusal_when_withdrawn, retry_after_s
 
 HEARTBEAT_S = 1.0
 CONNECT_WITHIN_S = 10.0
@@ -103,7 +103,7 @@ class Nodes(ToolRunner):
             for entry in self._waiting:
                 if entry[0].id == call_id:
                     self._waiting.remove(entry)
-                    entry[1].set_result(refusal(Status.CANCELLED, "cancelled before it started", call_id))
+                    entry[1].set_result(refusal_when_withdrawn(call_id))
                     return
         for node in self._nodes:
             node.cancel(call_id)

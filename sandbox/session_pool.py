@@ -12,7 +12,7 @@ from sandbox import outcome, scratch
 from sandbox.child import CELL_HEADER
 from sandbox.records import Status
 from sandbox.runs import READ_BYTES, Connection, Pending, Run, Session
-from sandbox.wire import refusal
+from sandbox.wire import refusal, refusal_when_withdrawn
 from sandbox.zygote import Op
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class SessionPool:
             for pending in queue:
                 if pending.connection is connection and pending.number == number:
                     queue.remove(pending)
-                    self.desk.answer(pending, refusal(Status.CANCELLED, "cancelled before it started"))
+                    self.desk.answer(pending, refusal_when_withdrawn())
                     return
 
     def drop_client(self, connection: Connection) -> None:

@@ -36,6 +36,7 @@ from sandbox.wire import (
     pack,
     refusal,
     refusal_when_full,
+    refusal_when_withdrawn,
 )
 from sandbox.zygote import REPLY, Op
 
@@ -427,7 +428,7 @@ class Supervisor:
         for pending in self.queue:
             if pending.connection is connection and pending.number == number:
                 self.queue.remove(pending)
-                self.answer(pending, refusal(Status.CANCELLED, "cancelled before it started"))
+                self.answer(pending, refusal_when_withdrawn())
                 return
         for run in self.runs.values():
             if run.pending.connection is connection and run.pending.number == number:

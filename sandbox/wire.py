@@ -217,6 +217,11 @@ def refusal(status: Status, why: str, call_id: str = "") -> ToolResult:
     )
 
 
+def refusal_when_withdrawn(call_id: str = "") -> ToolResult:
+    """The caller cancelled it before it ran."""
+    return refusal(Status.CANCELLED, "cancelled before it started", call_id)
+
+
 _RETRY_AFTER = re.compile(r"the queue is full; retry after (\d+\.\d+) s")
 REJECTED_PREFIX = b'["rejected"'
 """How an encoded result begins whose call never started."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from config.model import RolloutSection
@@ -208,7 +208,9 @@ class _Steps:
                 one = asked.pop(completion.session)
                 self._hear(one, completion)
                 self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.trajectory.ids)))
-            self._admit(self.policy.on_report(engine.report()))
+            self._admit(
+                self.policy.on_report(replace(engine.report(), t=0.0))
+            )  # as in all else it hears here
 
     def _hear(self, one: _Live, completion: Completion) -> None:
         trajectory, start = one.trajectory, len(one.trajectory.ids)

@@ -13,9 +13,8 @@ kept as ids and recomputed later.
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -66,7 +65,6 @@ class LocalEngine:
         max_len: most tokens of one context, sampled ones included.
         temperature: 0 is greedy; its log-probs are those at temperature 1.
         top_p: below 1 for evaluation only.
-        clock: seconds, for reports.
     """
 
     def __init__(
@@ -79,7 +77,6 @@ class LocalEngine:
         top_p: float = 1.0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if temperature < 0:
             raise ValueError(f"temperature {temperature}: must be 0 (greedy) or more")
@@ -88,7 +85,7 @@ class LocalEngine:
         self.iteration = 0
         self._engine, self._capacity, self._max_len = engine, capacity_tokens, max_len
         self._temperature, self._top_p = temperature, top_p
-        self._device, self._dtype, self._clock = torch.device(device), dtype, clock
+        self._device, self._dtype = torch.device(device), dtype
         self._model: StepModel | None = None
         self._version = -1
         self._checked: dict[str, object] | None = None
@@ -206,7 +203,7 @@ class LocalEngine:
     def report(self) -> EngineReport:
         return EngineReport(
             engine=self._engine,
-            t=self._clock(),
+            t=float(self.iteration),
             free_kv_tokens=self._capacity - self._table.num_cached,
             capacity_tokens=self._capacity,
             running=len(self._running),

@@ -254,7 +254,7 @@ class EngineReport:
 
     engine: int
     t: float
-    """Seconds of the injected clock."""
+    """The engine's own count or clock. A loop that counts otherwise puts its own time before a policy hears it."""
     free_kv_tokens: int
     capacity_tokens: int
     running: int

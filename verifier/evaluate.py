@@ -120,14 +120,14 @@ def evaluate(
         "rollout": view.rollout.model_dump(mode="json"),
         "sandbox": view.sandbox.model_dump(mode="json"),
     }
-    about = [identity, place.name, place.endpoint, sections, golds, *([served] if served else [])]
+    about = [identity, place.name, place.endpoint, served, sections, golds]
     with WorkDir.open(work, digest(about)) as folder:
         for number, (plan, questions) in enumerate(asked):
             _run_plan(plan, questions, place, f"{number:02d}", folder, view, runtime, result)
         facts = {
             "checkpoint_digest": identity,
             "engine": place.endpoint or "local",
-            **({"served_model": served} if served else {}),
+            "served_model": served,
             "variant": place.variant,
             "settings": sections,
             "paper_differences": [

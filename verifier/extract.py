@@ -18,8 +18,10 @@ _MARKDOWN = re.compile(r"\*\*|__|`")
 _EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 _PROSE = re.compile(r"(?i)\b(?:is|are)\b")
 _INLINE = re.compile(r"\$([^$]{1,500})\$|\\\((.{1,500}?)\\\)")
-_LETTER_LINE = re.compile(r"(?i:\banswer)\s*\**\s*:\s*\**\s*\(?\$?\\?(?:boxed\{|text\{)?([A-D])(?![A-Za-z])")
-"""With its colon and a capital: 'answer B is wrong, since' and 'Answer: a ketone' name no letter."""
+_LETTER_LINE = re.compile(
+    r"(?i:\banswer)\s*\**\s*:\s*\**\s*\(?\$?\\?(?:boxed\{|text\{)?([A-D](?![A-Za-z])|[a-d](?=[).*}$ \t]*(?:\n|\Z)))"
+)
+"""With its colon; a small letter only where nothing follows: 'answer B is wrong' and 'Answer: a ketone' name none."""
 _LETTER = re.compile(
     r"\\?(?:text|textbf|mathrm|mathbf)?\s*\{?\s*\(?([A-Da-d])\)?\.?\s*\}?(?:[.):].*)?", re.DOTALL
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tests.trainer.gradient_run import CPU, rows
 from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout, a_stage, objective
 from tests.trainer.tiny_checkpoint import make_checkpoint
 from trainer.advantage import group_advantages
+from trainer.base import _copy_pretrained
+from trainer.chat import ChatFormat
 from trainer.checkpoint import verify
 from trainer.grpo import GrpoTrainer, UpdateBatch
 from trainer.own_reward import OwnReward
@@ -141,6 +144,26 @@ def test_a_state_cut_in_half_is_passed_over_for_the_one_before(
     assert "damaged" in capsys.readouterr().out
     held = load_file(state / "weights.safetensors")
     assert all((held[name] == tensor).all() for name, tensor in wanted[1].items())
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        ("config.json", {"model_type": "gpt2"}, "model_type 'gpt2'"),
+        ("tokenizer.json", {"added_tokens": []}, "splits <|im_end|> into"),
+    ],
+)
+def test_a_pretrained_model_that_no_rollout_can_use_is_refused_before_sft(
+    tmp_path: Path, file: str, change: dict[str, Any], said: str
+) -> None:
+    """SFT trained it for hours, and the engine refused it then."""
+    source, made = make_checkpoint(tmp_path / "run"), tmp_path / "made"
+    made.mkdir()
+    _copy_pretrained(source, made, ChatFormat(system="brief", tool_name="python"))
+    (source / file).write_text(json.dumps(json.loads((source / file).read_text()) | change))
+    with pytest.raises(ConfigError, match=re.escape(said)) as told:
+        _copy_pretrained(source, made, ChatFormat(system="brief", tool_name="python"))
+    assert "model.path" in str(told.value)
 
 
 def test_a_parent_checkpoint_cut_in_half_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from config.resolve import resolve
 from sandbox.records import Limits
-from tests.trainer.fakes import CharCodec, ScriptedEngine, script
+from tests.trainer.fakes import AdmitAll, CharCodec, ScriptedEngine, script
 from trainer.chat import TURN_END
 from trainer.dialogues import DialogueSampler, OneTurn, Script, ScriptFailed
 from trainer.rollout import RolloutSettings, Task
-from trainer.types import Problem, StopReason, Trajectory
+from trainer.scheduler.policy import Assignment
+from trainer.types import EngineReport, Problem, StopReason, Trajectory
 
 
 @dataclass
@@ -61,6 +63,24 @@ def test_one_turn_is_a_prompt_and_what_was_sampled() -> None:
     assert [turn.text for turn in trajectory.turns] == [f"yes{TURN_END}"]
     assert trajectory.prompt_len == 2
     assert trajectory.mask == [False] * 2 + [True] * 4
+
+
+def test_the_policy_hears_no_time_of_the_engines_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All else it hears here is at time 0; a clock between would make its forecasts unrepeatable."""
+
+    class Ticking(ScriptedEngine):
+        def report(self) -> EngineReport:
+            return replace(super().report(), t=time.monotonic())
+
+    class Listening(AdmitAll):
+        def on_report(self, report: EngineReport) -> list[Assignment]:
+            heard.append(report.t)
+            return []
+
+    heard: list[float] = []
+    monkeypatch.setattr("trainer.dialogues.scheduling_policy", lambda rollout: Listening())
+    hold(Ticking(script(f"yes{TURN_END}")), OneTurn("Q?"))
+    assert set(heard) == {0.0}
 
 
 def test_replies_are_masked_and_ids_stay_as_sampled() -> None:

@@ -46,7 +46,6 @@ def engine(model=None, *, temperature=1.0, capacity_tokens=4096, max_len=200, to
         max_len=max_len,
         temperature=temperature,
         top_p=top_p,
-        clock=lambda: 0.0,
     )
     if isinstance(model, FixedScores):
         made.use(model, 0)

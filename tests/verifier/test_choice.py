@@ -32,6 +32,8 @@ CHOICE = GradePolicy(choice=True)
         ("<think>Answer: A</think> Answer: B", "B"),
         ("Answer: A, no, wait. Answer: C", "C"),
         ("**Answer**: B", "B"),
+        ("answer: (c).", "C"),
+        ("Answer: d\n", "D"),
         ("Answer B is incorrect because it boils. So \\boxed{C}", "C"),
         ("\\boxed{C}. To answer a sceptic: it does.", "C"),
         ("Answer: a ketone, hence \\boxed{C}", "C"),

@@ -4,13 +4,14 @@ The common input is `Outcomes`: question id -> the outcomes of its samples (0 or
 unit of every interval is the question, never the sample: samples of one question share its difficulty, so
 counting them as independent makes intervals far too narrow (Miller, arXiv 2411.00640). For few questions the
 normal approximation is too narrow as well (Bowyer et al., arXiv 2503.01747), hence Wilson at one sample per
-question and a bootstrap over questions otherwise.
+question, of few questions and of equal ones, and a bootstrap over questions otherwise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -29,6 +30,12 @@ RESAMPLES = 10_000
 
 _CHUNK = 250
 """Draws made at once: bounds memory at _CHUNK x questions."""
+
+_ROUNDING = 1e-12
+"""Relative spread up to which values are equal but for rounding."""
+
+FEW_UNITS = 5
+"""Below this many units a bootstrap sees too little of their spread, and Wilson stands in."""
 
 _EXACT_SIGN_FLIP = 12
 """Up to this many non-zero differences all 2^n sign patterns are enumerated."""
@@ -172,13 +179,13 @@ def pass_hat_k_by_question(outcomes: Outcomes, k: int) -> dict[str, float]:
 def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
     """cons@k of one question: is the most frequent answer right?
 
-    The vote is on canonical answers, not on verdicts (all wrong answers together would outvote the right one).
-    Tie rule: answers tied for the lead share the credit equally. None (unparsed, no answer) does not vote; with
-    no vote at all the question counts 0.
+    The vote is on groups of equal answers, not on verdicts (all wrong answers together would outvote the right one).
+    Tie rule: groups tied for the lead share the credit equally, which is the expected value of a fair draw among
+    them. None (unparsed, no answer) does not vote; with no vote at all the question counts 0. No order matters.
 
     Args:
-        answers: Canonical answer of each sample.
-        correct: Outcome of each sample; equal answers are taken to have equal outcomes (the first one's holds).
+        answers: Group of each sample's answer.
+        correct: Outcome of each sample; a group has the mean outcome of its samples.
 
     >>> cons_at_k(["5", "5", "7"], [1, 1, 0])
     1.0
@@ -186,30 +193,37 @@ def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
     0.5
     >>> cons_at_k([None, None], [0, 0])
     0.0
+    >>> cons_at_k(["5", "5"], [1, 0]) == cons_at_k(["5", "5"], [0, 1])
+    True
     """
     if len(answers) != len(correct):
         raise ValueError(f"{len(answers)} answers but {len(correct)} outcomes: they must be aligned")
-    votes: dict[str, int] = {}
-    outcome: dict[str, float] = {}
+    outcomes: dict[str, list[float]] = {}
     for answer, value in zip(answers, correct, strict=True):
         if answer is not None:
-            votes[answer] = votes.get(answer, 0) + 1
-            outcome.setdefault(answer, float(value))
-    if not votes:
+            outcomes.setdefault(answer, []).append(float(value))
+    if not outcomes:
         return 0.0
-    lead = max(votes.values())
-    return float(np.mean([outcome[a] for a, n in votes.items() if n == lead]))
+    lead = max(map(len, outcomes.values()))
+    leaders = [values for values in outcomes.values() if len(values) == lead]
+    return math.fsum(map(math.fsum, leaders)) / (lead * len(leaders))
 
 
 # --- intervals -------------------------------------------------------------------------------------------
 
 
-def wilson(num_correct: int, num: int, confidence: float = 0.95) -> Interval:
+def wilson(num_correct: float, num: int, confidence: float = 0.95) -> Interval:
     """Wilson score interval of a proportion: the interval for one sample per question.
+
+    `num_correct` may be a sum of fractions: values in [0, 1] vary at most as 0/1 outcomes of the same mean do, so
+    the interval is then too wide rather than too narrow.
 
     >>> interval = wilson(24, 30)
     >>> round(interval.low, 3), round(interval.value, 3), round(interval.high, 3)
     (0.627, 0.8, 0.905)
+    >>> interval = wilson(0.25, 1)  # one question, right in one sample of four
+    >>> round(interval.low, 3), interval.value, round(interval.high, 3)
+    (0.015, 0.25, 0.882)
     """
     if num < 1 or not 0 <= num_correct <= num:
         raise ValueError(f"{num_correct} correct of {num}: need 0 <= correct <= num and num >= 1")
@@ -224,18 +238,20 @@ def wilson(num_correct: int, num: int, confidence: float = 0.95) -> Interval:
 def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Student's t interval of a mean; values are one number per unit (question mean, seed).
 
-    One value has no spread: the interval is then infinite rather than absent.
+    One value, or equal values, show no spread: the interval is then infinite rather than absent.
 
     >>> interval = t_interval([1.0, 2.0, 3.0])  # 2 -+ 4.303 * 1 / sqrt(3)
     >>> round(interval.low, 3), interval.value, round(interval.high, 3)
     (-0.484, 2.0, 4.484)
+    >>> t_interval([1.0, 1.0]).high
+    inf
     """
     x = np.asarray(values, dtype=np.float64)
     if x.size == 0:
         raise ValueError("no values: an interval needs at least one")
     mean = float(x.mean())
-    if x.size == 1:
-        return Interval(value=mean, low=-np.inf, high=np.inf, method="t", num=1)
+    if x.size == 1 or float(np.ptp(x)) <= _ROUNDING * max(1.0, float(np.max(np.abs(x)))):
+        return Interval(value=mean, low=-np.inf, high=np.inf, method="t", num=int(x.size))
     half = float(stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
     return Interval(value=mean, low=mean - half, high=mean + half, method="t", num=int(x.size))
 
@@ -288,8 +304,11 @@ def cluster_bootstrap(
 ) -> Interval:
     """Percentile bootstrap of avg@k over questions; all samples of a drawn question come along.
 
+    Fewer than `FEW_UNITS` units, or equal ones, show no spread to draw from, and a bootstrap of them claims certainty:
+    Wilson over the units stands in, which holds for any values in [0, 1].
+
     Args:
-        outcomes: Question -> outcomes.
+        outcomes: Question -> outcomes in [0, 1].
         seed: Seed of the draws.
         confidence: Level.
         resamples: Number of draws.
@@ -302,8 +321,12 @@ def cluster_bootstrap(
     means = question_means(outcomes)
     labels = None if clusters is None else [clusters[q] for q in means]
     values = list(means.values())
+    num_units = len(set(means if labels is None else labels))
     drawn = bootstrap_means(values, seed=seed, resamples=resamples, clusters=labels)
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    if num_units < FEW_UNITS or high - low <= _ROUNDING:
+        share = min(max(float(np.mean(values)), 0.0), 1.0)
+        return replace(wilson(share * num_units, num_units, confidence), num=len(values))
     return Interval(
         value=float(np.mean(values)), low=float(low), high=float(high), method="bootstrap", num=len(values)
     )
@@ -312,12 +335,11 @@ def cluster_bootstrap(
 def score_interval(outcomes: Outcomes, *, seed: int, confidence: float = 0.95) -> Interval:
     """The interval of a score: Wilson at one 0/1 sample per question, else the bootstrap over questions.
 
-    A bootstrap of equal values has no width, which claims certainty; Wilson over the questions is wider and
-    stands in when every question scored 0 or every question scored 1.
+    Wilson also stands in for few questions and for equal ones; see `cluster_bootstrap`. No interval lacks width.
 
     >>> score_interval({"a": [1], "b": [0]}, seed=0).method
     'wilson'
-    >>> score_interval({"a": [1, 1], "b": [1, 0]}, seed=0).method
+    >>> score_interval({str(i): [1, i % 2] for i in range(10)}, seed=0).method
     'bootstrap'
     >>> certain = score_interval({str(i): [0, 0] for i in range(30)}, seed=0)
     >>> certain.low, round(certain.high, 3)
@@ -326,7 +348,7 @@ def score_interval(outcomes: Outcomes, *, seed: int, confidence: float = 0.95) -
     means = question_means(outcomes)
     binary = all(value in (0.0, 1.0) for value in means.values())
     single = all(len(values) == 1 for values in outcomes.values())
-    if binary and (single or len(set(means.values())) == 1):
+    if binary and single:
         return wilson(int(sum(means.values())), len(means), confidence)
     return cluster_bootstrap(outcomes, seed=seed, confidence=confidence)
 
@@ -460,7 +482,7 @@ def paired_difference(
 
 
 def _difference_bounds(d: Floats, seed: int, confidence: float, resamples: int) -> tuple[float, float]:
-    if np.ptp(d) == 0:
+    if float(np.ptp(d)) <= _ROUNDING:
         slack = 1.0 - wilson(d.size, d.size, confidence).low
         return float(d[0] - slack), float(d[0] + slack)
     drawn = bootstrap_means(d, seed=seed, resamples=resamples)

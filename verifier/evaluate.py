@@ -372,7 +372,7 @@ def _answer_scores(questions: Questions, trajectories: Sequence[Trajectory], abo
     rows: list[Score] = []
     for grader in declared.policy.graders:
         rows += score(outcomes_of(trajectories, grader.value), replace(about, grader=grader.value))
-    rows += consensus(trajectories, about, questions.vote)
+    rows += consensus(trajectories, about, questions.vote, declared.policy)
     if about.control == "none":
         rows += control_scores(problems, trajectories, declared.policy, about)
     return rows

@@ -38,7 +38,7 @@ def function_scores(
     for name, share in value.items():
         low, high = np.quantile(drawn[name], [edge, 1 - edge])
         if low == high:  # a bootstrap of equal values has no width
-            sure = wilson(round(share * len(outcomes)), len(outcomes), about.confidence)
+            sure = wilson(share * len(outcomes), len(outcomes), about.confidence)
             low, high = sure.low, sure.high
         rows.append(
             replace(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.statistics import resample_weights, wilson
+from analysis.statistics import FEW_UNITS, resample_weights, wilson
 from verifier.instructions import four_numbers
 from verifier.scores import Score, Slice, outcomes_of, score
 from verifier.verdict import VerdictKind
@@ -51,14 +51,15 @@ def _instructions(trajectories: Sequence[Trajectory], about: Slice, like: Score 
     edge = (1 - about.confidence) / 2
     low, high = np.quantile(shares, [edge, 1 - edge])
     right, all_of_them = counts_P2.sum(axis=0)
-    if right in (0, all_of_them):  # a bootstrap of equal values has no width
-        sure = wilson(len(counts_P2) if right else 0, len(counts_P2), about.confidence)
+    share = float(right / max(all_of_them, 1))
+    if len(counts_P2) < FEW_UNITS or low == high:  # a bootstrap of equal values has no width
+        sure = wilson(share * len(counts_P2), len(counts_P2), about.confidence)
         low, high = sure.low, sure.high
     return [
         replace(
             like,
             metric="instructions@" + like.metric.partition("@")[2],
-            value=float(right / max(all_of_them, 1)),
+            value=share,
             low=float(low),
             high=float(high),
             questions={},

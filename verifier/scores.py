@@ -19,7 +19,8 @@ from analysis.statistics import (
 )
 from verifier.grade import grade, grade_answer
 from verifier.policy import EVAL_GRADERS, GradePolicy, GraderName
-from verifier.verdict import Verdict, VerdictKind, reward_of
+from verifier.verdict import VerdictKind, reward_of
+from verifier.votes import Vote, equality, grouped, vote_of
 
 if TYPE_CHECKING:
     from trainer.types import Problem, Trajectory
@@ -108,38 +109,36 @@ def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
     ]
 
 
-def _read_answer(verdict: Verdict) -> str | None:
-    """What the grader found and could read: an answer that it could not does not vote."""
-    return verdict.extracted if verdict.verdict in (VerdictKind.CORRECT, VerdictKind.WRONG) else None
-
-
 def consensus(
     trajectories: Sequence[Trajectory],
     about: Slice,
     vote: Callable[[Trajectory], str | None] | None = None,
+    policy: GradePolicy | None = None,
 ) -> list[Score]:
     """cons@k: is the answer that most samples give right? Answers that tie for the lead share the credit.
 
     Args:
         trajectories: graded samples; nothing comes back unless every question has several.
         about: what the score is about.
-        vote: the answer of a sample, None for none; default: what the grader found.
+        vote: the answer of a sample; default: what the grader found. Samples without a readable answer never vote.
+        policy: what the grader calls equal.
     """
-    voted = vote or (lambda trajectory: _read_answer(trajectory.verdicts[about.grader]))
-    answers: dict[str, list[str | None]] = {}
+    answer_of = vote or (lambda trajectory: trajectory.verdicts[about.grader].extracted)
+    policy = policy or GradePolicy()
+    votes: dict[str, list[Vote | None]] = {}
     for trajectory in trajectories:
         verdict = trajectory.verdicts[about.grader]
         if reward_of(verdict.verdict) is not None:
-            answers.setdefault(trajectory.problem, []).append(voted(trajectory))
+            votes.setdefault(trajectory.problem, []).append(vote_of(verdict, answer_of(trajectory), policy))
     outcomes = outcomes_of(trajectories, about.grader)
     if not outcomes or min(map(len, outcomes.values())) < 2:
         return []
-    votes = {
-        question: cons_at_k(canonical_answers(answers[question]), values)
-        for question, values in outcomes.items()
+    equal = equality(policy)
+    shares = {
+        question: cons_at_k(grouped(votes[question], equal), values) for question, values in outcomes.items()
     }
     first = score(outcomes, about)[0]
-    return [_of_questions(first, first.metric.replace("avg", "cons"), votes, about)]
+    return [_of_questions(first, first.metric.replace("avg", "cons"), shares, about)]
 
 
 def without_known_issues(
@@ -152,24 +151,6 @@ def without_known_issues(
         return []
     first = score(kept, about)[0]
     return [replace(first, metric=first.metric.replace("avg", "without_known_issues"), questions={})]
-
-
-def canonical_answers(extracted: Sequence[str | None]) -> list[str | None]:
-    r"""Each answer as the first one that is equal to it, so that two notations of one value vote together.
-
-    >>> canonical_answers(["041", r"\dfrac{1}{2}", "41", None, r"\frac12"])
-    ['041', '\\dfrac{1}{2}', '041', None, '\\dfrac{1}{2}']
-    """
-    from verifier.compare import Outcome, compare
-
-    firsts: list[str] = []
-    spelled: dict[str, str] = {}
-    for answer in extracted:
-        if answer is not None and answer not in spelled:
-            equal = (first for first in firsts if compare(first, answer).outcome is Outcome.EQUAL)
-            spelled[answer] = next(equal, answer)
-            firsts += [answer] if spelled[answer] == answer else []
-    return [None if answer is None else spelled[answer] for answer in extracted]
 
 
 def _of_questions(first: Score, metric: str, by_question: Mapping[str, float], about: Slice) -> Score:

@@ -358,7 +358,7 @@ SCHEDULER_BENCH = {
             "workload": w,
             "seed": s,
             "policy": p,
-            "simulated_makespan_s": 100 * ratio * (1 + 0.01 * s * (ratio > 1)),
+            "simulated_makespan_s": 100 * ratio * (1 + 0.01 * s * (ratio > 1.2)),
         }
         for w in ("synthetic-8k", "synthetic-12k")
         for s in (1, 2, 3, 4, 5)

@@ -63,6 +63,52 @@ def test_a_wider_cluster_widens_the_interval() -> None:
     assert grouped.high - grouped.low > 1.5 * (alone.high - alone.low)
 
 
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        {"only": [1, 0, 0, 0]},
+        {"only": [1, 1, 1, 1]},
+        {str(i): [1, 0] for i in range(30)},
+        {str(i): [1, 0, 0] for i in range(7)},
+        {"a": [0.1] * 3, "b": [0.1]},
+    ],
+    ids=["one question", "one question, all right", "equal halves", "equal thirds", "equal but for rounding"],
+)
+def test_one_question_and_equal_values_have_an_interval_with_width(outcomes: dict[str, list[float]]) -> None:
+    interval = s.score_interval(outcomes, seed=0)
+    assert 0.0 <= interval.low <= interval.value <= interval.high <= 1.0
+    assert interval.high - interval.low > 0.7 / len(outcomes) ** 0.5
+    assert interval.num == len(outcomes)
+
+
+def test_one_cluster_of_many_questions_is_one_unit() -> None:
+    outcomes = {str(i): [i % 2] for i in range(40)}
+    interval = s.cluster_bootstrap(outcomes, seed=0, clusters=dict.fromkeys(outcomes, "one source"))
+    assert (interval.value, interval.num) == (0.5, 40)
+    assert interval.high - interval.low > 0.7
+
+
+def test_the_interval_of_equal_values_covers_as_often_as_it_says() -> None:
+    """Three questions of one difficulty p, four samples each: the bootstrap misses p in a third of the draws."""
+    rng = np.random.default_rng(1)
+    for p in (0.1, 0.5, 0.9):
+        drawn = [{str(q): list(rng.binomial(1, p, 4)) for q in range(3)} for _ in range(60)]
+        found = [s.score_interval(outcomes, seed=0) for outcomes in drawn]
+        assert np.mean([interval.low <= p <= interval.high for interval in found]) >= 0.95
+
+
+def test_equal_values_show_no_spread_to_a_t_interval() -> None:
+    assert s.t_interval([0.3, 0.1 + 0.2, 0.3]).low == -np.inf
+    assert np.isfinite(s.t_interval([0.3, 0.30001]).low)
+
+
+def test_a_vote_does_not_depend_on_the_order_of_the_samples() -> None:
+    answers, correct = ["5", "5", "7", "7", "8", None], [1, 0, 0, 0, 0, 1]
+    orders = [np.random.default_rng(seed).permutation(6) for seed in range(20)]
+    found = {s.cons_at_k([answers[i] for i in order], [correct[i] for i in order]) for order in orders}
+    assert found == {0.25}
+
+
 def test_results_repeat_for_a_seed_and_differ_between_seeds() -> None:
     first, again, other = (
         s.bootstrap_means([0.1, 0.7, 0.4], seed=x, resamples=9).tolist() for x in (1, 1, 2)

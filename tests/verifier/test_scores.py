@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -26,13 +27,16 @@ from verifier.verdict import Verdict, VerdictKind
 
 ABOUT = Slice(checkpoint="sft", benchmark="b", temperature=1.0)
 POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)
+MATHS = GradePolicy()
 
 
 def problem(name: str, answer: str, family: str = "f") -> Problem:
     return Problem(id=name, prompt="", answer=answer, family=family)
 
 
-def a_sample(name: str, sample: int, answer: str | None, gold: str = "4", **changes: Any) -> Trajectory:
+def a_sample(
+    name: str, sample: int, answer: str | None, gold: str = "4", policy: GradePolicy = POLICY, **changes: Any
+) -> Trajectory:
     """A graded sample; answer None: our side lost it."""
     text = f"</reason><answer>\\boxed{{{answer}}}</answer>"
     fields: dict[str, Any] = {
@@ -43,7 +47,7 @@ def a_sample(name: str, sample: int, answer: str | None, gold: str = "4", **chan
     made = Trajectory(
         run="r", checkpoint="sft", benchmark="b", problem=name, sample=sample, **(fields | changes)
     )
-    made.verdicts = {str(name): verdict for name, verdict in grade(problem(name, gold), made, POLICY).items()}
+    made.verdicts = {str(name): verdict for name, verdict in grade(problem(name, gold), made, policy).items()}
     return made
 
 
@@ -77,8 +81,8 @@ def test_questions_weigh_alike_whatever_was_lost_of_them() -> None:
 
 
 def test_the_vote_counts_answers_and_shares_a_tie() -> None:
-    """a: two notations of 4 beat one 5; b: 4 and 5 tie; a question nobody answered is lost."""
-    samples = [a_sample("a", 0, "4"), a_sample("a", 1, "\\frac{8}{2}"), a_sample("a", 2, "5")]
+    """a: two notations of 4 beat one 5; b: 4 and 5 tie, and the sample that was lost has no vote."""
+    samples = [a_sample("a", 0, "4"), a_sample("a", 1, "04"), a_sample("a", 2, "5")]
     samples += [a_sample("b", 0, "4"), a_sample("b", 1, "5"), a_sample("b", 2, None)]
     (row,) = consensus(samples, ABOUT)
     assert (row.metric, row.value) == ("cons@2", pytest.approx((1 + 0.5) / 2))
@@ -91,6 +95,36 @@ def test_what_could_not_be_read_does_not_vote() -> None:
         sample.verdicts["strict"] = replace(sample.verdicts["strict"], verdict=VerdictKind.UNPARSED)
     (row,) = consensus(samples, ABOUT)
     assert row.value == 1.0
+
+
+def test_a_vote_does_not_depend_on_the_order_and_a_right_majority_wins() -> None:
+    """The integer rule calls 8/2 wrong: first in the row, it took the right answers' credit with it."""
+    answers = [("\\frac{8}{2}", "4", "4", "5"), ("45", "45\\%", "0.45", "0.45")]
+    for spelled, gold, policy, value in zip(answers, ("4", "0.45"), (POLICY, MATHS), (1.0, 1.0), strict=True):
+        for order in itertools.permutations(range(4)):
+            made = [a_sample("a", at, spelled[i], gold, policy=policy) for at, i in enumerate(order)]
+            (row,) = consensus(made, ABOUT, policy=policy)
+            assert row.value == value, (order, [t.verdicts["strict"].verdict for t in made])
+
+
+def test_wrong_answers_in_two_notations_vote_together_under_the_grader() -> None:
+    spelled = ("\\frac12", "0.5", "7", "7", "\\dfrac{1}{2}")
+    for order in itertools.permutations(range(5)):
+        made = [a_sample("a", at, spelled[i], "7", policy=MATHS) for at, i in enumerate(order)]
+        (row,) = consensus(made, ABOUT, policy=MATHS)
+        assert row.value == 0.0
+
+
+def test_what_the_benchmark_says_is_an_answer_does_not_make_it_vote() -> None:
+    """An evaluation names the vote itself; verdicts still decide who votes."""
+    made = [
+        a_sample("a", 0, "what?"),
+        a_sample("a", 1, "what?"),
+        a_sample("a", 2, "4"),
+        a_sample("a", 3, None),
+    ]
+    (row,) = consensus(made, ABOUT, lambda t: t.verdicts["strict"].extracted, POLICY)
+    assert (row.metric, row.value) == ("cons@3", 1.0)
 
 
 def test_defective_rows_are_also_left_out() -> None:

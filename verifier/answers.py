@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
-from verifier.latex import MAX_DEPTH, Node, TooHeavy, Unreadable, flatten_parentheses, parse
+from verifier.budget import TooHeavy, spend
+from verifier.latex import MAX_DEPTH, Node, Unreadable, parse
 from verifier.normalise import skeleton, words
+from verifier.tokens import flatten_brackets
 from verifier.units import split_unit
 
 MAX_MEMBERS = 300
@@ -148,7 +150,8 @@ def read(text: str, *, grouped: bool = False) -> Answer:
     >>> type(read("(3,8)")).__name__, type(read("x<2")).__name__, type(read("3,8")).__name__
     ('Bracketed', 'Relation', 'Sequence')
     """
-    text = _without_lead(flatten_parentheses(text.strip()))
+    spend(40 + len(text) // 2)
+    text = _without_lead(flatten_brackets(text.strip()))
     if grouped:
         text = re.sub(r"(?<=\d), (?=\d{3}(?!\d))", ",", text)
     special = _special(text)
@@ -277,42 +280,38 @@ def _split(text: str, separator_of: Callable[[str], str]) -> list[Piece]:
     """Cut at separators outside all brackets. A comma inside a grouped number does not cut."""
     pieces: list[Piece] = []
     start = 0
-    for at, token in _top_level(text):
+    tokens = _top_level(text)
+    spend(len(tokens))
+    grouping = _grouping_commas(text) if "," in text else frozenset()
+    for at, token in tokens:
         separator = separator_of(token)
-        if separator and not (token == "," and _groups_digits(text, at)):
+        if separator and at not in grouping:
             pieces.append(Piece(text[start:at].strip(), separator))
             start = at + len(token)
     pieces.append(Piece(text[start:].strip()))
     return pieces
 
 
-_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 
 
-def _groups_digits(text: str, at: int) -> bool:
-    if at + 1 >= len(text) or not text[at + 1].isdigit() or not text[at - 1 : at].isdigit():
-        return False
-    low = at
-    while low > 0 and (text[low - 1].isdigit() or text[low - 1] == ","):
-        low -= 1
-    match = _GROUPED.match(text, low)
-    return match is not None and match.end() > at and not text[low].startswith("0")
+def _grouping_commas(text: str) -> frozenset[int]:
+    """Places of the commas that only group the digits of one number."""
+    return frozenset(
+        at for match in _GROUPED.finditer(text) for at in range(match.start(), match.end()) if text[at] == ","
+    )
+
+
+_BRACKET = re.compile(r"\\.|[()\[\]{}]", re.DOTALL)
 
 
 def _closes_at_end(text: str) -> bool:
     """Is the bracket that opens the text closed by its very last character?"""
     depth = 0
-    skip = False
-    for at, char in enumerate(text):
-        if skip:
-            skip = False
-            continue
-        if char == "\\":
-            skip = True
-            continue
-        depth += _OPEN.get(char, 0)
+    for match in _BRACKET.finditer(text):
+        depth += _OPEN.get(match.group(), 0)
         if depth == 0:
-            return at == len(text) - 1
+            return match.end() == len(text)
     return False
 
 
@@ -339,6 +338,7 @@ def _ellipsis(text: str) -> Answer:
 
 def _read_one(text: str) -> Answer:
     """An answer without top-level commas."""
+    spend(40 + len(text) // 2)
     text = _without_lead(text)
     special = _special(text)
     if special is not None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import mpmath
 
-from verifier.latex import Node, TooHeavy, Unreadable
+from verifier.budget import TooHeavy, spend
+from verifier.latex import Node, Unreadable
 
-EXACT_BITS = 1 << 18
+EXACT_BITS = 1 << 17
 """Largest numerator or denominator computed exactly."""
 EXACT_FACTORIAL = 3000
 MAX_TERMS = 2000
@@ -64,6 +65,7 @@ def agree(a: Node, b: Node) -> bool:
     (True, False)
     """
     names = sorted(a.variables() | b.variables())
+    spend(20)
     if len(names) > len(_POINTS[0]):
         raise TooHeavy("too many variables")
     if not names:
@@ -126,6 +128,7 @@ def same_value(a: Number, b: Number) -> bool:
     """
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a == b
+    spend(30)
     left = _from_fraction(a) if isinstance(a, Fraction) else a
     right = _from_fraction(b) if isinstance(b, Fraction) else b
     scale = max(abs(left), abs(right))
@@ -151,13 +154,23 @@ def _from_fraction(value: Fraction) -> Any:
 
 
 def _bounded(value: Fraction) -> Fraction:
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > EXACT_BITS:
+    if _bits(value) > EXACT_BITS:
         raise _NotRational
     return value
 
 
+def _bits(*values: Fraction) -> int:
+    return max(max(value.numerator.bit_length(), value.denominator.bit_length()) for value in values)
+
+
+def _charge(*values: Fraction) -> None:
+    """An operation on exact values: a common divisor takes the square of their length."""
+    spend(3 + _bits(*values) ** 2 // 100_000)
+
+
 def _exact(node: Node, where: Mapping[str, Fraction]) -> Fraction:
     op, args = node.op, node.args
+    spend(2)
     if op == "num":
         return node.value
     if op == "var":
@@ -168,16 +181,18 @@ def _exact(node: Node, where: Mapping[str, Fraction]) -> Fraction:
         return _exact_series(node, where)
     values = [_exact(arg, where) for arg in args]
     if op == "add":
-        return _bounded(sum(values, Fraction(0)))
+        return _exact_sum(values)
     if op == "neg":
         return -values[0]
     if op == "deg":
         return values[0]
     if op == "mul":
+        _charge(*values)
         return _bounded(values[0] * values[1])
     if op == "div":
         if values[1] == 0:
             raise Undefined("division by zero")
+        _charge(*values)
         return _bounded(values[0] / values[1])
     if op == "pow":
         return _exact_power(values[0], values[1])
@@ -188,15 +203,23 @@ def _exact(node: Node, where: Mapping[str, Fraction]) -> Fraction:
     return _exact_function(node.name, values)
 
 
+def _exact_sum(values: list[Fraction]) -> Fraction:
+    total = values[0]
+    for value in values[1:]:
+        _charge(total, value)
+        total = _bounded(total + value)
+    return total
+
+
 def _exact_power(base: Fraction, exponent: Fraction) -> Fraction:
     if base == 0:
         if exponent <= 0:
             raise Undefined("power of zero")
         return base
     if exponent.denominator == 1:
-        bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-        if base not in (1, -1) and bits * abs(exponent) > EXACT_BITS:
+        if base not in (1, -1) and _bits(base) * abs(exponent) > EXACT_BITS:
             raise _NotRational
+        spend(500 if abs(exponent) > 500 else 5)
         return base ** int(exponent) if abs(base) != 1 else (base if exponent % 2 else Fraction(1))
     if base > 0 and exponent.denominator <= 64:
         above = _integer_root(base.numerator, exponent.denominator)
@@ -213,6 +236,7 @@ def _exact_power(base: Fraction, exponent: Fraction) -> Fraction:
 def _integer_root(value: int, degree: int) -> int | None:
     if value.bit_length() > 4096:
         raise _NotRational
+    spend(20 + value.bit_length() * degree // 8)
     if degree == 2:
         root = math.isqrt(value)
     else:
@@ -224,12 +248,14 @@ def _integer_root(value: int, degree: int) -> int | None:
 def _exact_factorial(value: Fraction, *, step: int) -> int:
     if value.denominator != 1 or not 0 <= value <= EXACT_FACTORIAL:
         raise _NotRational
+    spend(5 + int(value) ** 2 // 10_000)
     return math.factorial(int(value)) if step == 1 else math.prod(range(int(value), 0, -2))
 
 
 def _exact_binomial(upper: Fraction, lower: Fraction) -> Fraction:
     if upper.denominator != 1 or lower.denominator != 1 or not 0 <= upper <= EXACT_FACTORIAL or lower < 0:
         raise _NotRational
+    spend(5 + int(upper) ** 2 // 10_000)
     return Fraction(math.comb(int(upper), int(lower)))
 
 
@@ -244,7 +270,11 @@ def _exact_function(name: str, values: list[Fraction]) -> Fraction:
         return max(values) if name == "max" else min(values)
     if name in ("gcd", "lcm") and all(value.denominator == 1 for value in values):
         fold = math.gcd if name == "gcd" else math.lcm
-        return Fraction(fold(*(int(value) for value in values)))
+        result = values[0]
+        for value in values:
+            _charge(result, value)
+            result = _bounded(Fraction(fold(int(result), int(value))))
+        return result
     raise _NotRational
 
 
@@ -253,7 +283,7 @@ def _series_range(node: Node, where: Mapping[str, Fraction]) -> range:
     if low.denominator != 1 or high.denominator != 1:
         raise _NotRational
     if high - low > MAX_TERMS:
-        raise TooHeavy(f"a sum of {int(high - low)} terms")
+        raise TooHeavy(f"a sum of more than {MAX_TERMS} terms")
     return range(int(low), int(high) + 1)
 
 
@@ -261,12 +291,18 @@ def _exact_series(node: Node, where: Mapping[str, Fraction]) -> Fraction:
     total = Fraction(0 if node.op == "sum" else 1)
     for index in _series_range(node, where):
         term = _exact(node.args[2], {**where, node.name: Fraction(index)})
+        _charge(total, term)
         total = _bounded(total + term if node.op == "sum" else total * term)
     return total
 
 
+_COST = {"pow": 100, "fact": 250, "binom": 700, "fn": 120, "num": 10}
+"""Steps of an operation on 100 digits, about what it takes in microseconds; any other takes 6."""
+
+
 def _approximate(node: Node, where: Mapping[str, Fraction]) -> Any:
     op, args = node.op, node.args
+    spend(_COST.get(op, 6))
     if op == "num":
         return _from_fraction(node.value)
     if op == "var":

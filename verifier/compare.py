@@ -6,33 +6,18 @@ r"""Is this answer the gold? Exact comparison of two structured answers under th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 
-from verifier.answers import (
-    Answer,
-    Bracketed,
-    Everything,
-    Expression,
-    Matrix,
-    Nothing,
-    Relation,
-    Sequence,
-    Text,
-    Union,
-    read,
-)
-from verifier.arithmetic import Undefined, agree, as_real, is_real, same_value, value_of
-from verifier.latex import Node, TooHeavy, Unreadable
+from verifier.answers import Answer, Expression, Text, read
+from verifier.arithmetic import Undefined
+from verifier.budget import TooHeavy, budget
+from verifier.equality import same
+from verifier.latex import Unreadable
 from verifier.normalise import normalise, skeleton, words
+from verifier.numerals import whole
 from verifier.policy import MAX_ANSWER_CHARS
-from verifier.realsets import NotASet, real_set, same_set
-
-MIN_DIGITS = 6
-"""Significant digits from which a decimal may stand for an exact value."""
-_MAX_MATCHED = 200
-"""Longest unordered list that is matched member by member."""
 
 
 class Outcome(StrEnum):
@@ -63,29 +48,33 @@ def compare(gold: str, answer: str) -> Comparison:
     """
     if gold.strip() == answer.strip():
         return Comparison(Outcome.EQUAL, "same text")
-    if len(answer) > MAX_ANSWER_CHARS:
-        return Comparison(Outcome.UNREADABLE, "answer too long")
-    gold_text, answer_text = normalise(gold), normalise(answer)
-    if gold_text and skeleton(gold_text) == skeleton(answer_text):
-        return Comparison(Outcome.EQUAL, "same notation")
-    grouped = _GROUPED_GOLD.fullmatch(gold_text) is not None
+    if max(len(gold), len(answer)) > MAX_ANSWER_CHARS:
+        return Comparison(Outcome.UNREADABLE, "too long to compare")
+    return _within_budget(_compare, gold, answer)
+
+
+def _within_budget(decide: Callable[[str, str], Comparison], gold: str, answer: str) -> Comparison:
     try:
-        left = read(gold_text)
-        right = read(answer_text, grouped=grouped)
-        if (isinstance(left, Text) or isinstance(right, Text)) and words(gold_text) == words(
-            answer_text
-        ) != "":
-            return Comparison(Outcome.EQUAL, "same words")
-        equal = same(left, right)
+        with budget():
+            return decide(gold, answer)
     except Unreadable as error:
-        if words(gold_text) and words(gold_text) == words(answer_text):
-            return Comparison(Outcome.EQUAL, "same words")
         return Comparison(Outcome.UNREADABLE, str(error))
     except Undefined as error:
         return Comparison(Outcome.DIFFERENT, f"no value: {error}")
     except (TooHeavy, OverflowError, RecursionError) as error:
         return Comparison(Outcome.TOO_HEAVY, str(error) or "too heavy")
-    return Comparison(Outcome.EQUAL if equal else Outcome.DIFFERENT, _kind(left))
+
+
+def _compare(gold: str, answer: str) -> Comparison:
+    gold_text, answer_text = normalise(gold), normalise(answer)
+    if gold_text and skeleton(gold_text) == skeleton(answer_text):
+        return Comparison(Outcome.EQUAL, "same notation")
+    grouped = _GROUPED_GOLD.fullmatch(gold_text) is not None
+    left = read(gold_text)
+    right = read(answer_text, grouped=grouped)
+    if (isinstance(left, Text) or isinstance(right, Text)) and words(gold_text) == words(answer_text) != "":
+        return Comparison(Outcome.EQUAL, "same words")
+    return Comparison(Outcome.EQUAL if same(left, right) else Outcome.DIFFERENT, _kind(left))
 
 
 def compare_integers(gold: str, answer: str) -> Comparison:
@@ -117,359 +106,13 @@ def integer_literal(text: str) -> int | None:
     if match is None:
         return None
     digits = match.group(2).replace(",", "")
-    if len(digits) > 4000:
-        return None
-    return -int(digits) if match.group(1) == "-" else int(digits)
+    return -whole(digits) if match.group(1) == "-" else whole(digits)
 
 
 def _kind(answer: Answer) -> str:
     if isinstance(answer, Expression):
         return "number" if not answer.node.variables() else "expression"
     return type(answer).__name__.lower()
-
-
-def same(a: Answer, b: Answer) -> bool:
-    """Equality of two structured answers; symmetric."""
-    a, b = _bare(a), _bare(b)
-    if isinstance(a, Expression) and isinstance(b, Expression):
-        return _same_expression(a, b)
-    if isinstance(a, Union) and isinstance(b, Sequence):
-        a = _as_list(a)
-    if isinstance(b, Union) and isinstance(a, Sequence):
-        b = _as_list(b)
-    if isinstance(a, Text) or isinstance(b, Text):
-        return _same_text(a, b)
-    if isinstance(a, Relation) and isinstance(b, Relation):
-        verdict = _same_relation(a, b)
-        if verdict is not None:
-            return verdict
-    if isinstance(a, Matrix) or isinstance(b, Matrix):
-        return _same_matrix(a, b)
-    if isinstance(a, Bracketed) and isinstance(b, Bracketed):
-        return _same_bracketed(a, b)
-    if isinstance(a, Sequence) and isinstance(b, Sequence):
-        return _same_sequence(a, b)
-    if isinstance(a, Relation) != isinstance(b, Relation):
-        relation, value = (a, b) if isinstance(a, Relation) else (b, a)
-        assert isinstance(relation, Relation)
-        verdict = _relation_against_value(relation, value)
-        if verdict is not None:
-            return verdict
-    return _same_real_set(a, b)
-
-
-def _bare(answer: Answer) -> Answer:
-    """A single member in braces is not unwrapped; a single bare one is."""
-    if isinstance(answer, Sequence) and len(answer.members) == 1 and not answer.braced:
-        return answer.members[0]
-    return answer
-
-
-def _as_list(answer: Answer) -> Answer:
-    """`(5,9) or (9,5)` beside a list is a list of two points."""
-    if isinstance(answer, Union) and answer.op == "or":
-        points = [
-            isinstance(part, Bracketed) and (part.left, part.right) == ("(", ")") for part in answer.parts
-        ]
-        values = [isinstance(part, Expression) or _is_equation(part) for part in answer.parts]
-        if all(points) or all(values):
-            return Sequence(answer.parts)
-    return answer
-
-
-def _is_equation(answer: Answer) -> bool:
-    return isinstance(answer, Relation) and set(answer.ops) == {"="}
-
-
-def _same_real_set(a: Answer, b: Answer) -> bool:
-    kinds = (Bracketed, Everything, Nothing, Relation, Union, Sequence)
-    if not (isinstance(a, kinds) and isinstance(b, kinds)):
-        return False
-    if (isinstance(a, Nothing) and isinstance(b, Nothing)) or (
-        isinstance(a, Everything) and isinstance(b, Everything)
-    ):
-        return True
-    try:
-        return same_set(real_set(a), real_set(b))
-    except NotASet:
-        return isinstance(a, Union) and isinstance(b, Union) and _same_union(a, b)
-
-
-def _same_union(a: Union, b: Union) -> bool:
-    return a.op == b.op and _matched(a.parts, b.parts)
-
-
-def _same_text(a: Answer, b: Answer) -> bool:
-    left, right = _as_words(a), _as_words(b)
-    return bool(left) and left == right
-
-
-def _as_words(answer: Answer) -> str:
-    if isinstance(answer, Text):
-        return answer.words
-    if isinstance(answer, Expression) and answer.node.op in ("var", "const") and len(answer.node.name) == 1:
-        return answer.node.name.casefold()
-    return ""
-
-
-# --- expressions -----------------------------------------------------------------------------------------
-
-
-def _same_expression(a: Expression, b: Expression) -> bool:
-    if a.unit and b.unit and a.unit != b.unit:
-        return False
-    if a.modulus is not None and b.modulus is not None and a.modulus != b.modulus:
-        return False
-    infinite = _infinity(a.node), _infinity(b.node)
-    if infinite != (0, 0):
-        return infinite[0] == infinite[1]
-    based = _same_digits(a.node, b.node)
-    if based is not None:
-        return based
-    if _same_node(a, b):
-        return True
-    if a.percent != b.percent:
-        whole, share = (a, b) if a.percent else (b, a)
-        return _same_node(Expression(Node("div", (whole.node, _HUNDRED))), share)
-    return False
-
-
-_HUNDRED = Node("num", value=Fraction(100), name="int")
-
-
-def _infinity(node: Node) -> int:
-    """1 or -1 for an infinity alone, else 0."""
-    if node.op == "const" and node.name == "inf":
-        return 1
-    return -_infinity(node.args[0]) if node.op == "neg" else 0
-
-
-def _same_node(a: Expression, b: Expression) -> bool:
-    if a.node == b.node:
-        return True
-    if agree(a.node, b.node):
-        return True
-    return _rounds(a, b) or _rounds(b, a)
-
-
-def _same_digits(a: Node, b: Node) -> bool | None:
-    """`312_4` and a bare `312`: the base is missing on one side. None when this rule says nothing."""
-    if a.op != "num" or b.op != "num" or (a.name == "based") == (b.name == "based"):
-        return None
-    based, bare = (a, b) if a.name == "based" else (b, a)
-    if bare.name != "int" or bare.value < 0:
-        return None
-    digits, base = str(int(bare.value)), int(based.args[0].value)
-    try:
-        return int(digits, base) == based.value
-    except ValueError:
-        return False
-
-
-def _rounds(decimal: Expression, exact: Expression) -> bool:
-    """Is the decimal literal the other value, rounded or cut at its last place?"""
-    if decimal.places is None or decimal.digits < MIN_DIGITS or decimal.percent or exact.places is not None:
-        return False
-    if exact.node.variables():
-        return False
-    value = value_of(exact.node, {})
-    if not is_real(value):
-        return False
-    literal = value_of(decimal.node, {})
-    unit = Fraction(1, 10**decimal.places)
-    if not (isinstance(value, Fraction) and isinstance(literal, Fraction)):
-        value, literal, unit = as_real(value), as_real(literal), as_real(unit)
-    is_rounded = 2 * abs(value - literal) <= unit
-    return is_rounded or (value * literal > 0 and 0 <= abs(value) - abs(literal) < unit)
-
-
-# --- collections -----------------------------------------------------------------------------------------
-
-
-def _matched(a: tuple[Answer, ...], b: tuple[Answer, ...]) -> bool:
-    """Each member of a equals one of b and none is used twice."""
-    if len(a) != len(b):
-        return False
-    if len(a) > _MAX_MATCHED:
-        raise TooHeavy("a list too long to match")
-    left = list(b)
-    for member in a:
-        at = next((index for index, other in enumerate(left) if same(member, other)), None)
-        if at is None:
-            return False
-        del left[at]
-    return True
-
-
-def _same_sequence(a: Sequence, b: Sequence) -> bool:
-    if a.ordered or b.ordered:
-        return a.ordered == b.ordered and _in_order(a.members, b.members)
-    return _matched(a.members, b.members)
-
-
-def _in_order(a: tuple[Answer, ...], b: tuple[Answer, ...]) -> bool:
-    return len(a) == len(b) and all(same(left, right) for left, right in zip(a, b, strict=True))
-
-
-def _same_bracketed(a: Bracketed, b: Bracketed) -> bool:
-    if (a.left, a.right) != (b.left, b.right):
-        return False
-    return _in_order(a.members, b.members)
-
-
-def _same_matrix(a: Answer, b: Answer) -> bool:
-    if isinstance(a, Matrix) and isinstance(b, Matrix):
-        return len(a.rows) == len(b.rows) and all(
-            _in_order(x, y) for x, y in zip(a.rows, b.rows, strict=True)
-        )
-    matrix, other = (a, b) if isinstance(a, Matrix) else (b, a)
-    if (
-        not isinstance(matrix, Matrix)
-        or not isinstance(other, Bracketed)
-        or (other.left, other.right) != ("(", ")")
-    ):
-        return False
-    if len(matrix.rows) == 1:
-        return _in_order(matrix.rows[0], other.members)
-    if all(len(row) == 1 for row in matrix.rows):
-        return _in_order(tuple(row[0] for row in matrix.rows), other.members)
-    return False
-
-
-# --- relations -------------------------------------------------------------------------------------------
-
-
-def _same_relation(a: Relation, b: Relation) -> bool | None:
-    """None when the two have to be compared as sets."""
-    if set(a.ops) == set(b.ops) == {"="}:
-        return _same_equation(a, b)
-    names = _names_of(a), _names_of(b)
-    if names[0] and names[1] and names[0] != names[1]:
-        return False
-    try:
-        return same_set(real_set(a), real_set(b))
-    except NotASet:
-        pass
-    if a.ops == b.ops and _in_order(a.sides, b.sides):
-        return True
-    flipped = {"<": ">", ">": "<", "le": "ge", "ge": "le"}
-    return tuple(flipped.get(op, op) for op in reversed(b.ops)) == a.ops and _in_order(a.sides, b.sides[::-1])
-
-
-def _names_of(relation: Relation) -> frozenset[str]:
-    return frozenset().union(
-        *(side.node.variables() for side in relation.sides if isinstance(side, Expression))
-    )
-
-
-def _same_equation(a: Relation, b: Relation) -> bool:
-    left, right = _name_on_left(a), _name_on_left(b)
-    if left and right:
-        if left == right:
-            return same(a.sides[-1], b.sides[-1])
-        if not (_names_of(a) & {right}) and not (_names_of(b) & {left}):
-            return False
-    if len(a.sides) == len(b.sides) == 2 and all(isinstance(side, Expression) for side in a.sides + b.sides):
-        return _proportional(_difference(a), _difference(b))
-    return same(a.sides[-1], b.sides[-1]) and same(a.sides[0], b.sides[0])
-
-
-def _difference(relation: Relation) -> Node:
-    low, high = relation.sides
-    assert isinstance(low, Expression)
-    assert isinstance(high, Expression)
-    return Node("add", (low.node, Node("neg", (high.node,))))
-
-
-def _proportional(a: Node, b: Node) -> bool:
-    """One equation is the other times a constant that is not 0."""
-    if a.variables() != b.variables() or not a.variables():
-        return False
-    names = sorted(a.variables())
-    fixed = {name: Fraction(17 + 5 * index, 7 + index) for index, name in enumerate(names)}
-    scale_a, scale_b = value_of(a, fixed), value_of(b, fixed)
-    if same_value(scale_a, Fraction(0)) or same_value(scale_b, Fraction(0)):
-        return False
-    return agree(Node("mul", (a, _constant_node(b, fixed))), Node("mul", (b, _constant_node(a, fixed))))
-
-
-def _constant_node(node: Node, where: dict[str, Fraction]) -> Node:
-    if node.op == "var":
-        return Node("num", value=where[node.name], name="dec")
-    return Node(node.op, tuple(_constant_node(arg, where) for arg in node.args), node.name, node.value)
-
-
-_NAME = re.compile(r"[A-Za-z]")
-
-
-def _name_on_left(relation: Relation) -> str:
-    """The x of `x = ..` or the f of `f(x) = ..`; '' when the left side is more than a name."""
-    first = relation.sides[0]
-    if isinstance(first, Text):
-        return first.words or ""
-    if isinstance(first, Bracketed | Sequence):
-        names = [
-            side.node.name for side in first.members if isinstance(side, Expression) and side.node.variables()
-        ]
-        return ",".join(names) if len(names) == len(first.members) else ""
-    if not isinstance(first, Expression):
-        return ""
-    node = first.node
-    if node.op == "var":
-        return node.name
-    if node.op == "mul" and all(arg.op == "var" for arg in node.args) and _NAME.match(node.args[0].name):
-        return node.args[0].name
-    if node.op == "mul" and node.args[0].op == "pow" and node.args[1].op == "var":
-        return "inverse"
-    return ""
-
-
-def _relation_against_value(relation: Relation, value: Answer) -> bool | None:
-    """`x = 5` against `5`, `m + n = 293` against `293`. None when the relation is no equation."""
-    if set(relation.ops) == {"in"} and not isinstance(
-        value, Bracketed | Union | Everything | Nothing | Sequence
-    ):
-        return False
-    if set(relation.ops) != {"="}:
-        return None
-    last = relation.sides[-1]
-    if _name_on_left(relation):
-        return same(last, value)
-    if not isinstance(last, Expression) or not isinstance(value, Expression) or last.node.variables():
-        return False
-    return _is_named_sum(relation) and same(last, value)
-
-
-def _is_named_sum(relation: Relation) -> bool:
-    """`m + n = 58`, `mn = .. = 58` or `NO / BO = 2`: the left side only names a result.
-
-    `x^2 + y^2 = 36` is an equation.
-    """
-    first = relation.sides[0]
-    if not isinstance(first, Expression) or same_value(
-        value_of(_node_of(relation.sides[-1]), {}), Fraction(0)
-    ):
-        return False
-    return len(relation.sides) > 2 or _names_only(first.node) or _of_segments(first.node)
-
-
-def _node_of(answer: Answer) -> Node:
-    assert isinstance(answer, Expression)
-    return answer.node
-
-
-def _names_only(node: Node) -> bool:
-    return node.op == "var" or (
-        node.op in ("add", "mul", "neg") and all(_names_only(arg) for arg in node.args)
-    )
-
-
-def _of_segments(node: Node) -> bool:
-    """Lengths and their ratios in the names of geometry: capital letters only."""
-    if node.op == "var":
-        return node.name.isupper()
-    known = node.op in ("mul", "div") or (node.op == "fn" and node.name == "abs")
-    return known and all(_of_segments(arg) for arg in node.args)
 
 
 def parses(text: str) -> bool:

@@ -11,11 +11,14 @@ import re
 from fractions import Fraction
 
 from verifier.arithmetic import Number, Undefined, as_real, is_real, value_of
+from verifier.budget import TooHeavy
 from verifier.extract import balanced
-from verifier.latex import TooHeavy, Unreadable, parse
+from verifier.latex import Unreadable, parse
 from verifier.normalise import normalise, skeleton
+from verifier.policy import MAX_ANSWER_CHARS
 
 REL_TOL = 1e-4
+MAX_LOOSE_CHARS = 2000
 _BEFORE = ("answer:", "answer is", "answers are")
 _AFTER = ("is answer", "is the answer", "are answers", "are the answers")
 _LEADS = ("be ", "is ", "are ", "=", ": ", "get ", "be\n", "is\n", "are\n", ":\n", "get\n")
@@ -70,7 +73,7 @@ def loosely_equal(gold: str, answer: str) -> bool:
     """
     if gold.strip() == answer.strip():
         return True
-    if len(answer) > 2000 or not answer.isascii():
+    if len(answer) > MAX_LOOSE_CHARS or len(gold) > MAX_ANSWER_CHARS or not answer.isascii():
         return False
     left, right = _loose(gold), _loose(answer)
     if left and skeleton(left) == skeleton(right):

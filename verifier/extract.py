@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from verifier.policy import Require
+from verifier.policy import MAX_ANSWER_CHARS, Require
 
 _THINKING = re.compile(r"<(/?)(?:think|thinking|reason)>")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
@@ -25,8 +25,10 @@ _LETTER_LINE = re.compile(
 _LETTER = re.compile(
     r"\\?(?:text|textbf|mathrm|mathbf)?\s*\{?\s*\(?([A-Da-d])\)?\.?\s*\}?(?:[.):].*)?", re.DOTALL
 )
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _UNCLOSED_CHARS = 200
-_END_MARKS = re.compile(r"(?:<\|[a-z_]{1,40}\|>\s*)+\Z")
+_END_MARK = re.compile(r"<\|[a-z_]{1,40}\|>\Z")
+_LONGEST_END_MARK = 44
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,12 @@ def without_end_marks(text: str) -> str:
     >>> without_end_marks("Answer: 42<|im_end|>\n")
     'Answer: 42'
     """
-    return _END_MARKS.sub("", text)
+    while True:
+        shown = text.rstrip()
+        mark = _END_MARK.search(shown, max(0, len(shown) - _LONGEST_END_MARK))
+        if mark is None:
+            return text
+        text = shown[: mark.start()]
 
 
 def without_thinking(text: str) -> str:
@@ -141,9 +148,7 @@ def _last_box(text: str, *, truncated: bool) -> Extraction | None:
     match = _BOX.match(text, at)
     if match is None:
         return None
-    start = match.end()
-    while start < len(text) and text[start].isspace():
-        start += 1
+    start = len(text) - len(text[match.end() :].lstrip())
     if start < len(text) and text[start] == "{":
         content = balanced(text, start)
         if content is None:
@@ -163,19 +168,13 @@ def balanced(text: str, start: int) -> str | None:
     'a{b}\\}c'
     """
     depth = 0
-    at = start
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            at += 2
-            continue
-        if char == "{":
+    for match in _BRACE.finditer(text, start):
+        if match.group() == "{":
             depth += 1
-        elif char == "}":
+        elif match.group() == "}":
             depth -= 1
             if depth == 0:
-                return text[start + 1 : at]
-        at += 1
+                return text[start + 1 : match.start()]
     return None
 
 
@@ -198,7 +197,7 @@ def _answer_line(text: str) -> Extraction:
         return Extraction(answer=None, rule="no answer marker")
     lines = [_plain(line) for line in text[last.end() :].split("\n", 6)[:6]]
     line = _without_prose(next((line for line in lines if line), ""))
-    if "," not in line:
+    if "," not in line and len(line) <= MAX_ANSWER_CHARS:
         line = _EQUALS.split(line)[-1].strip()
     return _nonempty(line, "answer line")
 
@@ -209,7 +208,7 @@ def _without_prose(line: str) -> str:
     >>> _without_prose("The final answer is $(0, 1)$. I hope it is correct."), _without_prose("x + 1")
     ('(0, 1)', 'x + 1')
     """
-    if not _PROSE.search(line):
+    if len(line) > MAX_ANSWER_CHARS or not _PROSE.search(line):
         return line
     spans = _INLINE.findall(line)
     if spans:

@@ -10,8 +10,9 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from verifier.budget import TooHeavy, budget, is_spent, spend, used_s
 from verifier.extract import Extraction, extract, extract_letter, without_end_marks
-from verifier.policy import MAX_RESPONSE_CHARS, GradePolicy, GraderName
+from verifier.policy import CASE_LIMIT_S, MAX_RESPONSE_CHARS, GradePolicy, GraderName
 from verifier.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
@@ -72,18 +73,10 @@ def grade_answer(
     """
     start = time.perf_counter()
     try:
-        if not gold.strip():
-            kind, extracted, rule = VerdictKind.UNPARSED, None, "the gold is empty"
-        elif len(response) > MAX_RESPONSE_CHARS:
-            kind, extracted, rule = (
-                VerdictKind.UNPARSED,
-                None,
-                f"response longer than {MAX_RESPONSE_CHARS} characters",
-            )
-        elif grader is GraderName.STRICT:
-            kind, extracted, rule = _strict(gold, response, policy, truncated)
-        else:
-            kind, extracted, rule = _compat(gold, response)
+        with budget():
+            kind, extracted, rule = _graded(gold, response, policy, grader, truncated)
+    except (TooHeavy, RecursionError) as error:
+        kind, extracted, rule = VerdictKind.TIMEOUT, None, str(error)
     except Exception as error:  # a fault of ours must be visible and must not score
         kind, extracted, rule = VerdictKind.INFRA_FAILED, None, f"{type(error).__name__}: {error}"[:200]
     return Verdict(
@@ -96,11 +89,22 @@ def grade_answer(
     )
 
 
+_Graded = tuple[VerdictKind, str | None, str]
+
+
+def _graded(gold: str, response: str, policy: GradePolicy, grader: GraderName, truncated: bool) -> _Graded:
+    if not gold.strip():
+        return VerdictKind.UNPARSED, None, "the gold is empty"
+    if len(response) > MAX_RESPONSE_CHARS:
+        return VerdictKind.UNPARSED, None, f"response longer than {MAX_RESPONSE_CHARS} characters"
+    spend(len(response) // 50)
+    if grader is GraderName.STRICT:
+        return _strict(gold, response, policy, truncated)
+    return _compat(gold, response)
+
+
 def _verdict(id: str, kind: VerdictKind, rule: str, grader: GraderName) -> Verdict:
     return Verdict(id=id, verdict=kind, rule=rule, grader=grader.value)
-
-
-_Graded = tuple[VerdictKind, str | None, str]
 
 
 def _strict(gold: str, response: str, policy: GradePolicy, truncated: bool) -> _Graded:
@@ -160,7 +164,7 @@ def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind
         return VerdictKind.UNPARSED, f"unreadable: {unread.rule}"
     from verifier.workers import shared_pool
 
-    reply = shared_pool().ask("equal", left, right)
+    reply = shared_pool().ask("equal", left, right, max(0.0, CASE_LIMIT_S - used_s()))
     if reply.timed_out:
         return VerdictKind.TIMEOUT, "symbolic comparison passed its limit"
     if reply.failed:
@@ -194,9 +198,9 @@ def _compat(gold: str, response: str) -> _Graded:
         return VerdictKind.CORRECT, answer, "loose"
     from verifier.workers import shared_pool
 
-    if len(response) > 200_000 or _is_bomb(answer):
+    if len(response) > 200_000 or is_spent() or _is_bomb(answer):
         return VerdictKind.TIMEOUT, answer, "too heavy for math-verify"
-    reply = shared_pool().ask("math_verify", gold, response)
+    reply = shared_pool().ask("math_verify", gold, response, max(0.0, CASE_LIMIT_S - used_s()))
     if reply.timed_out:
         return VerdictKind.TIMEOUT, answer, "math-verify passed its limit"
     if reply.failed:

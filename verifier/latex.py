@@ -6,51 +6,25 @@ may then try. Depth and size are bounded, so no input can exhaust the stack.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-MAX_TOKENS = 4000
+from verifier.budget import TooHeavy, spend
+from verifier.numerals import decimal, whole
+from verifier.tokens import FUNCTIONS, Token, flatten_brackets, tokens_of
+
 MAX_DEPTH = 120
 
-FUNCTIONS = frozenset(
-    {"sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "sinh", "cosh", "tanh"}
-    | {"ln", "log", "exp", "sqrt", "abs", "floor", "ceil", "gcd", "lcm", "max", "min", "binom"}
-)
 _CONSTANTS = {"pi": "pi", "infty": "inf", "infinity": "inf", "inf": "inf", "oo": "inf", "e": "e", "i": "i"}
 _GREEK = frozenset(
     {"alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota"}
     | {"kappa", "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi"}
     | {"omega", "Gamma", "Delta", "Theta", "Lambda", "Sigma", "Phi", "Psi", "Omega", "ell"}
 )
-_WORDS = FUNCTIONS | {
-    "pi",
-    "infinity",
-    "inf",
-    "oo",
-    "theta",
-    "alpha",
-    "beta",
-    "gamma",
-    "lambda",
-    "phi",
-    "omega",
-}
-
-_TOKEN = re.compile(
-    r"(?P<space>\s+)|(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][+-]?\d{1,6}(?![\w]))?|\.\d+)"
-    r"|(?P<text>\\text\s*\{[^{}]*\})|(?P<command>\\[A-Za-z]+)|(?P<escaped>\\[{}|])|(?P<letter>[A-Za-z])|(?P<symbol>.)",
-    re.DOTALL,
-)
-_LETTERS = re.compile(r"[A-Za-z]{2,}")
 
 
 class Unreadable(ValueError):
     """The parser does not know this notation."""
-
-
-class TooHeavy(ValueError):
-    """Reading or computing this would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,94 +42,38 @@ class Node:
         return (inner - {self.name}) if self.op in ("sum", "prod") else own | inner
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    spaced: bool
-
-
 def parse(text: str) -> Node:
     r"""Parse one expression.
 
     >>> parse(r"5 \frac{3}{4}").op, parse("2x").op, parse("8!").op
     ('add', 'mul', 'fact')
     """
-    parser = _Parser(_tokens(flatten_parentheses(text)))
+    parser = _Parser(tokens_of(flatten_brackets(text)))
     node = parser.expression()
     if not parser.done():
         raise Unreadable(f"unexpected {parser.peek().text!r}")
     return node
 
 
-def flatten_parentheses(text: str) -> str:
-    """Drop each pair of parentheses that directly encloses another pair: hundreds of them are no reason to fail.
-
-    >>> flatten_parentheses("(((5)))+((a)(b))")
-    '(5)+((a)(b))'
-    """
-    if "((" not in text:
-        return text
-    partner: dict[int, int] = {}
-    open_at: list[int] = []
-    for at, char in enumerate(text):
-        if char == "(":
-            open_at.append(at)
-        elif char == ")":
-            if not open_at:
-                return text
-            partner[open_at.pop()] = at
-    if open_at:
-        return text
-    idle = {at for at in partner if partner.get(at + 1) == partner[at] - 1}
-    drop = idle | {partner[at] for at in idle}
-    return "".join(char for at, char in enumerate(text) if at not in drop)
-
-
-def _tokens(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
-    spaced = False
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        assert match is not None
-        assert match.lastgroup is not None
-        kind, piece = match.lastgroup, match.group()
-        if kind == "letter":
-            run = _LETTERS.match(text, at)
-            if run is not None and run.group() in _WORDS:
-                kind, piece = "command", "\\" + run.group()
-                match = run
-        at = match.end()
-        if kind == "space":
-            spaced = True
-            continue
-        tokens.append(_Token(kind, piece, spaced))
-        spaced = False
-        if len(tokens) > MAX_TOKENS:
-            raise TooHeavy("too long")
-    return tokens
-
-
-_END = _Token("end", "", False)
+_END = Token("end", "", False)
 
 
 class _Parser:
     """Recursive descent over the tokens; one method per level of binding."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
         self._bars = 0
 
-    def peek(self) -> _Token:
+    def peek(self) -> Token:
         return self._tokens[self._at] if self._at < len(self._tokens) else _END
 
     def done(self) -> bool:
         return self._at >= len(self._tokens)
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         token = self.peek()
         self._at += 1
         return token
@@ -177,8 +95,11 @@ class _Parser:
         terms = [self._signed_term()]
         while self.peek().text in ("+", "-"):
             terms.append(self._signed_term())
+        node = terms[0] if len(terms) == 1 else Node("add", tuple(terms))
+        if self.peek().text in ("\\over", "\\choose"):
+            node = Node("div" if self._take().text == "\\over" else "binom", (node, self.expression()))
         self._depth -= 1
-        return terms[0] if len(terms) == 1 else Node("add", tuple(terms))
+        return node
 
     def _signed_term(self) -> Node:
         negative = False
@@ -217,7 +138,7 @@ class _Parser:
 
     def _mixed_part(self) -> Node | None:
         start = self._at
-        if self.peek().text == "\\frac":
+        if self.peek().text == "\\frac" and self._is_plain_fraction():
             part = self._power()
             if part.op == "div" and all(arg.op == "num" and arg.name == "int" for arg in part.args):
                 return part
@@ -229,6 +150,21 @@ class _Parser:
                     return Node("div", (above, below))
         self._at = start
         return None
+
+    def _is_plain_fraction(self) -> bool:
+        """Do two integers follow? Looked up, never parsed for a trial: trials inside trials double at each level."""
+        at = self._at + 1
+        for _ in range(2):
+            around = [token.text for token in self._tokens[at : at + 3]]
+            if len(around) == 3 and around[0] == "{" and around[1].isdigit() and around[2] == "}":
+                at += 3
+            elif around and around[0].isdigit():
+                if len(around[0]) > 1:
+                    return True
+                at += 1
+            else:
+                return False
+        return True
 
     def _starts_factor(self) -> bool:
         token = self.peek()
@@ -245,10 +181,13 @@ class _Parser:
                 "\\rfloor",
                 "\\rceil",
                 "\\rangle",
+                "\\over",
+                "\\choose",
             )
         return token.text in ("(", "{", "[") or (token.text in ("|", "\\|") and self._bars == 0)
 
     def _power(self) -> Node:
+        spend(8)
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise TooHeavy("nested too deep")
@@ -302,7 +241,7 @@ class _Parser:
             return Node("fn", (node,), "abs")
         raise Unreadable(f"unexpected {token.text!r}")
 
-    def _number(self, token: _Token) -> Node:
+    def _number(self, token: Token) -> Node:
         text = token.text.replace(",", "")
         if (
             self.peek().text == "."
@@ -313,8 +252,8 @@ class _Parser:
             return _repeating(text, "", self._digits_group())
         if "." in text and self.peek().text == "\\overline":
             self._at += 1
-            whole, after = text.split(".")
-            return _repeating(whole or "0", after, self._digits_group())
+            before, after = text.split(".")
+            return _repeating(before or "0", after, self._digits_group())
         if self.peek().text == "_":
             self._take()
             base = self._argument()
@@ -326,7 +265,9 @@ class _Parser:
             ):
                 raise Unreadable("base")
             return Node("num", (base,), value=_in_base(text, int(base.value)), name="based")
-        return Node("num", value=Fraction(text), name="int" if text.isdigit() else "dec")
+        value, exponent = decimal(text)
+        node = Node("num", value=value, name="int" if text.isdigit() else "dec")
+        return node if exponent == 0 else Node("mul", (node, Node("pow", (_integer(10), _integer(exponent)))))
 
     def _digits_group(self) -> str:
         self._expect("{")
@@ -400,7 +341,7 @@ class _Parser:
             return self._primary()
         token = self.peek()
         if token.kind == "number" and len(token.text) > 1 and token.text.isdigit():
-            self._tokens[self._at] = _Token("number", token.text[1:], False)
+            self._tokens[self._at] = Token("number", token.text[1:], False)
             return _integer(int(token.text[0]))
         if token.kind in ("number", "letter"):
             return self._primary()
@@ -469,19 +410,20 @@ def _integer(value: int) -> Node:
     return Node("num", value=Fraction(value), name="int")
 
 
-def _repeating(whole: str, after: str, repeated: str) -> Node:
-    """Value of whole.after(repeated).
+def _repeating(before: str, after: str, repeated: str) -> Node:
+    """Value of before.after(repeated).
 
     >>> _repeating("0", "1", "6").value
     Fraction(1, 6)
     """
     scale, period = 10 ** len(after), 10 ** len(repeated) - 1
-    value = Fraction(int(whole + after), scale) + Fraction(int(repeated), scale * period)
+    spend(len(before + after + repeated) ** 2 // 2_000)
+    value = Fraction(whole(before + after), scale) + Fraction(whole(repeated), scale * period)
     return Node("num", value=value, name="rep")
 
 
 def _in_base(digits: str, base: int) -> Fraction:
     try:
-        return Fraction(int(digits, base))
+        return Fraction(whole(digits, base))
     except ValueError:
         raise Unreadable(f"{digits} is no number in base {base}") from None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from verifier.budget import spend
+
 _SYMBOLS = {
     "\u2212": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-", "\uff0d": "-", "\u00d7": r"\times ",
     "\u00b7": r"\cdot ", "\u22c5": r"\cdot ", "\u2217": "*", "\u00f7": r"\div ", "\u2215": "/",
@@ -100,7 +102,8 @@ def normalise(answer: str) -> str:
     >>> normalise("\\dfrac{1}{2}\\,\\text{cm}"), normalise("\u00bd"), normalise("11,\\! 111"), normalise("90\u00b0")
     ('\\frac{1}{2} \\text{cm}', '\\frac{1}{2}', '11,111', '90\\deg')
     """
-    text = answer.strip().rstrip("\\ ")
+    spend(100 + 2 * len(answer))
+    text = _SPACES.sub(" ", answer).strip().rstrip("\\ ")
     text = _OUTER_MARKDOWN.sub(r"\1", text)
     if not text.isascii():
         text = _to_ascii_maths(text)

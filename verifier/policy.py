@@ -76,6 +76,7 @@ RULES: dict[str, str] = {
     "digits": "full-width and other decimal digits are read",
     "text": "case and punctuation do not count; (C) equals C",
     "letters": "multiple choice: last 'Answer: X', else the letter in the last box, else no answer; never a guess",
-    "too heavy": "an answer too large to compute is equal only to the same text; otherwise verdict timeout",
+    "too heavy": "one budget of steps and CPU time for all work on an answer; beyond it an answer is equal only to the "
+    "same text, otherwise verdict timeout; numbers may have any number of digits up to the longest answer",
 }
 """The policies that move numbers (shown by `python -m verifier policies` and in every summary)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from verifier.answers import Answer, Bracketed, Everything, Expression, Nothing, Relation, Sequence, Union
 from verifier.arithmetic import as_real, is_real, same_value, value_of
+from verifier.budget import spend
 from verifier.latex import Node
 
 
@@ -23,6 +24,7 @@ class Bound:
     def order(self, other: Bound) -> int:
         if self.side or other.side:
             return (self.side > other.side) - (self.side < other.side)
+        spend(5)
         if same_value(self.value, other.value):
             return 0
         return 1 if as_real(self.value) > as_real(other.value) else -1

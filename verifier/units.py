@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from verifier.latex import FUNCTIONS
+from verifier.tokens import FUNCTIONS
 
 _KNOWN: dict[str, str] = {
     spelling: canonical

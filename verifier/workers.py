@@ -9,6 +9,7 @@ asking process closes its end of the pipe.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
 import queue
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +62,7 @@ class Worker:
             request = {"op": op, "gold": gold, "answer": answer, "limit_s": limit_s}
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
-            line = read_line(process.stdout.fileno(), limit_s + BACKSTOP_S)
+            line = read_line(process.stdout.fileno(), limit_s + BACKSTOP_S, process.pid)
         except OSError as error:
             self.close()
             return Reply(failed=f"worker died: {error}")
@@ -111,21 +114,44 @@ class Worker:
         return process
 
 
-def read_line(fd: int, limit_s: float) -> bytes | None:
-    """One line; None at the limit; empty when the other end is gone."""
+def read_line(fd: int, limit_s: float, pid: int | None = None) -> bytes | None:
+    """One line; None at the limit; empty when the other end is gone.
+
+    Args:
+        fd: the reading end of a pipe.
+        limit_s: seconds to wait for the whole line.
+        pid: a child that writes the line. Its death ends the wait even while something that it started holds the pipe.
+    """
     deadline = time.monotonic() + limit_s
     data = b""
-    with selectors.DefaultSelector() as selector:
+    with selectors.DefaultSelector() as selector, _death_of(pid) as death:
         selector.register(fd, selectors.EVENT_READ)
+        if death is not None:
+            selector.register(death, selectors.EVENT_READ)
         while not data.endswith(b"\n"):
             left = deadline - time.monotonic()
-            if left <= 0 or not selector.select(left):
+            ready = [key.fd for key, _ in selector.select(left)] if left > 0 else []
+            if not ready:
                 return None
-            piece = os.read(fd, 1 << 16)
+            piece = os.read(fd, 1 << 16) if fd in ready else b""
             if not piece:
                 return b""
             data += piece
     return data
+
+
+@contextmanager
+def _death_of(pid: int | None) -> Iterator[int | None]:
+    """A descriptor that becomes readable when a child ends; None where the system has none (before Linux 5.3)."""
+    death = None
+    if pid is not None and hasattr(os, "pidfd_open"):
+        with suppress(OSError):
+            death = os.pidfd_open(pid)
+    try:
+        yield death
+    finally:
+        if death is not None:
+            os.close(death)
 
 
 class Pool:
@@ -184,13 +210,17 @@ _DIED = "the symbolic engine died"
 class _Fork:
     """The fork that computes; lives inside the worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, inherited: int) -> None:
+        """`inherited` is the worker's reply pipe: a copy of it in the fork outlives the worker and hides its end."""
         request_read, self._request = os.pipe()
         self._reply, reply_write = os.pipe()
+        worker = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
-            os.close(self._request)
-            os.close(self._reply)
+            for fd in (self._request, self._reply, inherited):
+                os.close(fd)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the questions are the worker's to read
+            _die_with(worker)
             _compute(request_read, reply_write)
         os.close(request_read)
         os.close(reply_write)
@@ -210,6 +240,17 @@ class _Fork:
         os.waitpid(self._pid, 0)
         os.close(self._request)
         os.close(self._reply)
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends; a fork left behind would compute on for nobody."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _compute(requests: int, replies: int) -> None:
@@ -247,13 +288,13 @@ def main() -> None:
         "\\sum_{k=1}^{\\infty} \\frac{1}{2^k}",
     ):
         symbolic.equal(expression, "0.5")
-    fork = _Fork()
+    fork = _Fork(replies)
     os.write(replies, b"ready\n")
     for line in sys.stdin.buffer:
         reply = fork.ask(line, json.loads(line)["limit_s"])
         if reply.timed_out or reply.error.startswith(_DIED):
             fork.close()
-            fork = _Fork()
+            fork = _Fork(replies)
         record = {"value": reply.value, "error": reply.error, "timed_out": reply.timed_out}
         os.write(replies, json.dumps(record).encode() + b"\n")
     fork.close()

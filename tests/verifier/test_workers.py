@@ -2,11 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
-from verifier.workers import Worker
+from verifier.workers import Reply, Worker, read_line
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +37,65 @@ def test_a_worker_is_killed_at_the_limit_and_answers_again(worker: Worker) -> No
     assert worker.ask("math_verify", "3", r"\boxed{3}", limit_s=60).value is True
 
 
-def test_a_worker_killed_from_outside_is_our_failure_and_no_score() -> None:
-    """The memory killer of the machine, say: the answer it was at is as good as before."""
+def test_a_worker_killed_from_outside_is_noticed_at_once_and_is_no_score() -> None:
+    """The memory killer of the machine, say: the answer it was at is as good as before.
+
+    The fork that computes holds no end of the reply pipe and ends with its worker, so nobody waits for the limit.
+    """
     worker = Worker()
     worker.start()
     assert worker._process is not None
     pid = worker._process.pid
-    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    (fork,) = _children(pid)
+    killed_at: list[float] = []
+
+    def kill() -> None:
+        killed_at.append(time.monotonic())
+        os.kill(pid, signal.SIGKILL)
+
+    threading.Timer(0.5, kill).start()
     reply = worker.ask("math_verify", "3", r"\boxed{(10^8)!}", limit_s=60)
-    assert reply.failed
-    assert (reply.error, reply.timed_out) == ("", False)
+    assert time.monotonic() - killed_at[0] < 10  # the limit is 65; it takes milliseconds
+    assert reply == Reply(failed="worker killed from outside")
+    assert _ends(fork)
     assert worker.ask("math_verify", "3", r"\boxed{3}", limit_s=60).value is True
     worker.close()
+
+
+def test_a_killed_child_is_noticed_even_while_its_own_child_holds_the_pipe() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import os, time\nif os.fork():\n print('up', flush=True)\ntime.sleep(60)",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    fd = process.stdout.fileno()
+    try:
+        assert read_line(fd, 60, process.pid) == b"up\n"
+        process.kill()
+        assert read_line(fd, 60, process.pid) == b""
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _ends(pid: int) -> bool:
+    """Is the process gone, or a zombie that nobody has collected, within ten seconds?"""
+    for _ in range(200):
+        status = Path(f"/proc/{pid}/stat")
+        try:
+            if status.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_an_error_inside_is_a_reply(worker: Worker) -> None:

@@ -72,7 +72,10 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\(?:cdot|times|ast)(?![A-Za-z])", "*"),
         (r"\\div(?![A-Za-z])", "/"),
         (r"\*\*", "^"),
-        (r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![A-Za-z])|\\text\{\s*degrees?\s*\}", r"\\deg "),
+        (
+            r"\^ ?\{ ?\\circ ?\}|\^ ?\\circ(?![A-Za-z])|\\degree(?![A-Za-z])|\\text\{\s*degrees?\s*\}",
+            r"\\deg ",
+        ),
         (r"\\?%|\\text\{\s*percent\s*\}|(?<=\d) ?(?:percent|pct)(?![a-z])", r"\\pct "),
         (r"\\(?:varnothing)(?![A-Za-z])", r"\\emptyset "),
         (r"\\(?:dots|cdots|ldots|dotsc|dotsb)(?![A-Za-z])|\.\.\.", r"\\ldots "),

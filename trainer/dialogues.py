@@ -219,10 +219,10 @@ class _Steps:
         trajectory.mask += [True] * len(completion.ids)
         text = self.sampler.codec.decode(completion.ids)
         trajectory.turns.append(Turn(text=text, start=start, end=len(trajectory.ids), call=CallKind.NONE))
-        if completion.finish is Finish.ABORTED:
-            _end(one, StopReason.ABORTED, "engine")
-        elif completion.finish is Finish.LENGTH:
+        if completion.finish is Finish.LENGTH:
             _end(one, StopReason.LENGTH)
+        elif completion.finish is not Finish.STOP:
+            _end(one, StopReason.ABORTED, "engine")
         elif not one.script.heard(text):
             _end(one, StopReason.ANSWER)
 

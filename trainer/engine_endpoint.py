@@ -2,7 +2,8 @@
 
 The server is asked to continue the text of the context (`/completions`); what it returns is text, so ids are a guess
 and rows say `retokenised`. A request that fails is tried again a few times; one that keeps failing is aborted, which
-is our failure and never a score. A server that no longer answers at all ends the evaluation in one line.
+is our failure and never a score; so is one that ends by anything but `stop` or `length`. A server that no longer
+answers at all ends the evaluation in one line.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ TIMEOUT_S = (10.0, 600.0)
 NUM_AT_ONCE = 64
 """Requests in flight; the server batches them."""
 _COME_BACK = (408, 429, 500, 502, 503, 504)
+ENDINGS = {"stop": Finish.STOP, "length": Finish.LENGTH}
+"""The only `finish_reason`s that are the model's own; any other (abort, null, content_filter) broke the request off."""
 
 
 class EndpointEngine:
@@ -65,6 +68,8 @@ class EndpointEngine:
         self._done: queue.Queue[Completion | ConfigError] = queue.Queue()
         self._in_flight: set[str] = set()
         self._aborted: set[str] = set()
+        self._reported: set[str] = set()
+        """Unknown endings that were printed once."""
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(NUM_AT_ONCE, thread_name_prefix="endpoint")
 
@@ -202,7 +207,21 @@ class EndpointEngine:
         text, reason = choice["text"], choice.get("finish_reason")
         if not isinstance(text, str):
             raise TypeError("text is no string")
-        return text, Finish.LENGTH if reason == "length" else Finish.STOP
+        finish = ENDINGS.get(reason) if isinstance(reason, str) else None
+        return text, finish or self._broken_off(reason)
+
+    def _broken_off(self, reason: object) -> Finish:
+        """Count an answer that the server did not let the model finish, and print each kind once."""
+        self.num_failed += 1
+        shown = repr(reason)[:60]
+        if shown not in self._reported:
+            self._reported.add(shown)
+            print(
+                f"endpoint {self._base}: finish_reason {shown} is neither stop nor length: the server broke the answer "
+                "off; such samples count as infra_failed, never as wrong",
+                flush=True,
+            )
+        return Finish.ABORTED
 
     def _session(self) -> requests.Session:
         """One per thread, with bounded retries and a growing pause between them."""

@@ -54,10 +54,24 @@ class Progress:
     def _print(self, note: str = "") -> None:
         self._printed = time.monotonic()
         elapsed = self._printed - self._begin
-        rate = (self.done - self._first) / elapsed if elapsed > 0 else 0.0
-        left = (self.total - self.done) / rate if rate > 0 else float("nan")
         print(
-            f"{self.label} {self.done}/{self.total}  {rate:.2f}/s  {elapsed:.0f} s gone, {left:.0f} s left  {note}",
+            f"{self.label} {self.done}/{self.total}  {pace(self.done - self._first, self.total - self.done, elapsed)}  "
+            f"{note}",
             file=sys.stderr,
             flush=True,
         )
+
+
+def pace(done: int, left: int, elapsed_s: float) -> str:
+    """Rate and remaining time; without one unit done there is no rate, and with none left nothing remains.
+
+    >>> pace(2, 4, 10.0), pace(0, 4, 10.0), pace(0, 0, 0.0)
+    ('0.20/s  10 s gone, 20 s left', '10 s gone', '0 s gone, 0 s left')
+    """
+    gone = f"{elapsed_s:.0f} s gone"
+    if left <= 0:
+        return f"{gone}, 0 s left"
+    if done <= 0 or elapsed_s <= 0:
+        return gone
+    rate = done / elapsed_s
+    return f"{rate:.2f}/s  {gone}, {left / rate:.0f} s left"

@@ -234,10 +234,11 @@ class RolloutLoop:
                 code=parsed.code or None,
             )
         )
-        if completion.finish is Finish.ABORTED:
-            return StopReason.ABORTED
-        if not stopped:
+        if completion.finish is Finish.LENGTH:
             return StopReason.LENGTH
+        if not stopped:
+            trajectory.reason = "engine"
+            return StopReason.ABORTED
         if parsed.call is CallKind.NONE:
             return StopReason.ANSWER
         if len(trajectory.turns) >= self.settings.max_turns:

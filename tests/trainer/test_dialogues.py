@@ -14,7 +14,15 @@ from trainer.chat import TURN_END
 from trainer.dialogues import DialogueSampler, OneTurn, Script, ScriptFailed
 from trainer.rollout import RolloutSettings, Task
 from trainer.scheduler.policy import Assignment
-from trainer.types import EngineReport, Problem, StopReason, Trajectory
+from trainer.types import (
+    Completion,
+    EngineReport,
+    Finish,
+    GenerateRequest,
+    Problem,
+    StopReason,
+    Trajectory,
+)
 
 
 @dataclass
@@ -119,6 +127,15 @@ def test_a_turn_without_end_and_a_reply_without_room_stop_the_conversation() -> 
     assert (cut.stop, cut.response_len) == (StopReason.LENGTH, 100)
     (full,) = hold(ScriptedEngine(script(f"x{TURN_END}")), Echo(turns=2, reply_text="y" * 98))
     assert (full.stop, full.response_len) == (StopReason.CONTEXT, 2)
+
+
+def test_a_turn_that_the_engine_broke_off_is_no_score() -> None:
+    class Breaking(ScriptedEngine):
+        def _complete(self, request: GenerateRequest) -> Completion:
+            return replace(super()._complete(request), finish=Finish.ABORTED)
+
+    (broken,) = hold(Breaking(script(f"x{TURN_END}")), OneTurn("q"))
+    assert (broken.stop, broken.reason) == (StopReason.ABORTED, "engine")
 
 
 def test_conversations_beyond_the_cache_wait_and_are_held_later() -> None:

@@ -75,7 +75,7 @@ def serving(answer: Answer) -> Iterator[Server]:
         server.close()
 
 
-def says(text: str, reason: str = "stop") -> dict[str, Any]:
+def says(text: str, reason: object = "stop") -> dict[str, Any]:
     return {"choices": [{"text": text, "finish_reason": reason}]}
 
 
@@ -117,6 +117,27 @@ def test_a_response_cut_at_the_limit_has_no_end() -> None:
     with serving(lambda body, number: says("yes and", "length")) as server:
         (done,) = ask(server, "ok?").values()
     assert (done.ids, done.finish) == (CharCodec().encode("yes and"), Finish.LENGTH)
+
+
+@pytest.mark.parametrize(
+    "reason", ["abort", None, "content_filter", "error", "tool_calls", "", "STOP", 3, {"type": "stop"}]
+)
+def test_an_ending_that_is_neither_stop_nor_length_is_no_answer_of_the_model(
+    reason: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever was not `length` counted as a finished answer: 30 of 30 broken requests were graded wrong."""
+    with serving(lambda body, number: says("half an ans", reason)) as server:
+        done = ask(server, "ok?", "and?")
+    assert {completion.finish for completion in done.values()} == {Finish.ABORTED}
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "finish_reason" in line]
+    assert "infra_failed" in line
+    assert repr(reason) in line
+
+
+def test_an_answer_without_any_ending_is_no_answer_of_the_model() -> None:
+    with serving(lambda body, number: {"choices": [{"text": "half"}]}) as server:
+        (done,) = ask(server, "ok?").values()
+    assert done.finish is Finish.ABORTED
 
 
 def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_endless_wait() -> None:

@@ -26,6 +26,18 @@ def test_a_log_gets_whole_lines_at_the_beginning_and_the_end(capsys: pytest.Capt
     assert len(lines) == 2
 
 
+def test_before_the_first_unit_and_after_the_last_no_line_says_nan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A job resumed at its end, or one that had done nothing yet, printed `nan s left`."""
+    for total, done in ((10, 10), (10, 0), (0, 0)):
+        with Progress.show("eval", total, done):
+            pass
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert not [line for line in lines if "nan" in line or "inf" in line]
+
+
 STEPS_FOR_EVER = """
 import sys, time
 from trainer.interrupt import StopSignal

@@ -22,11 +22,14 @@ from trainer.model import random_model, save_model, use_threads
 from trainer.run_folder import RunFolder
 from trainer.sampling import chat_format
 from trainer.tokenizer import END_OF_TEXT, SPECIAL, FolderCodec, save_tokenizer, train_tokenizer
+from trainer.weights import one_line, read_model
 
 _MARKERS = re.compile("|".join(re.escape(marker) for marker in (*SPECIAL, *TAGS)))
 
 
 TEMPLATE = "chat_template.jinja"
+_SENTENCE = 'print(f"{3 + 4}")\nis 7, na\u00efve \u2264 8</reason>'
+"""Must survive encoding and decoding: a tokenizer that loses text would lose code."""
 _NOT_PRETRAINED = {MANIFEST, RUN, OPTIMIZER}
 """Of a checkpoint of this suite: its manifest speaks of another folder."""
 
@@ -100,12 +103,19 @@ def _copy_pretrained(source: Path, made: Path, chat: ChatFormat) -> None:
 
 
 def _require_usable(source: Path, made: Path) -> None:
-    """What the rollouts would refuse after hours of SFT is refused here."""
+    """What the rollouts would refuse after hours of SFT is refused here, weights included."""
     try:
-        Shape.from_config(AutoConfig.from_pretrained(made))
-        num_pieces = len(FolderCodec.load(made).encode(TURN_END))
-    except (ValueError, OSError) as error:
-        raise ConfigError(f"model.path = {source}: {error}") from None
+        Shape.from_config(AutoConfig.from_pretrained(made, local_files_only=True))
+        codec = FolderCodec.load(made)
+        num_pieces = len(codec.encode(TURN_END))
+        read_model(made, dtype="auto")
+    except Exception as error:  # of any kind: whatever its files hold, the folder is at fault
+        raise ConfigError(f"model.path = {source}: {one_line(error)}") from None
+    if codec.decode(codec.encode(_SENTENCE)) != _SENTENCE:
+        raise ConfigError(
+            f"model.path = {source}: its tokenizer reads {_SENTENCE!r} back as "
+            f"{codec.decode(codec.encode(_SENTENCE))!r}; give a checkpoint with a byte-level tokenizer of its own"
+        )
     if num_pieces != 1:
         raise ConfigError(
             f"model.path = {source}: its tokenizer splits {TURN_END} into {num_pieces} tokens; give a checkpoint "

@@ -33,6 +33,7 @@ from config.resolve import resolve
 from trainer.engine_local import LocalEngine
 from trainer.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
 from trainer.types import GenerateRequest, Row
+from trainer.weights import read_model
 
 LENGTHS = Path(__file__).resolve().parents[1] / "results" / "baselines" / "rollout_lengths.json"
 CPU = torch.device("cpu")
@@ -165,7 +166,6 @@ class Trl:
         self, checkpoint: Path, rows: list[Row], compute: str, per_device: int, sample: bool, folder: Path
     ) -> None:
         from datasets import Dataset
-        from transformers import AutoModelForCausalLM
         from trl import GRPOConfig, GRPOTrainer
 
         group = [row.group for row in rows].count(rows[0].group)
@@ -181,7 +181,7 @@ class Trl:
             logging_strategy="steps", logging_steps=1, disable_tqdm=True, seed=0,
         )  # fmt: skip
         self.rows, self.prompts = rows, prompts
-        model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32, local_files_only=True)
+        model = read_model(checkpoint, dtype=torch.float32)
         self.trainer = GRPOTrainer(
             model=model,
             reward_funcs=self._reward,

@@ -21,7 +21,9 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from config.errors import ConfigError
 from trainer.kv_cache import KVCache
+from trainer.weights import one_line, read_model
 
 Ids = Sequence[int] | NDArray[np.int64]
 
@@ -122,13 +124,16 @@ class Decoder:
     def from_folder(
         cls, folder: Path, *, max_len: int, device: torch.device | str, dtype: torch.dtype
     ) -> Decoder:
-        """Load a Hugging Face folder and check it against transformers."""
-        if not (folder / "config.json").is_file():
-            raise ValueError(f"{folder}: no config.json; expected a Hugging Face checkpoint folder")
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        Shape.from_config(config)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-        return cls.from_model(model, max_len=max_len, device=device, dtype=dtype)
+        """Load a whole Hugging Face folder and check it against transformers. ConfigError when it cannot be decoded."""
+        try:
+            if (folder / "config.json").is_file():  # before gigabytes are read
+                Shape.from_config(AutoConfig.from_pretrained(folder, local_files_only=True))
+            model = read_model(folder, dtype=torch.float32)
+            return cls.from_model(model, max_len=max_len, device=device, dtype=dtype)
+        except ConfigError:
+            raise
+        except Exception as error:  # of any kind: whatever its files hold, the folder is at fault
+            raise ConfigError(f"{folder}: {one_line(error)}") from None
 
     @classmethod
     def from_model(

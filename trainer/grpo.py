@@ -36,6 +36,7 @@ from trainer.optimizer import adamw, load_optimizers, save_optimizers, set_lr
 from trainer.pack import MicroBatch, Schedule, pack, pad, padded_schedule, shared_schedule
 from trainer.ranks import Ranks
 from trainer.types import Row
+from trainer.weights import put
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +193,7 @@ class GrpoTrainer:
         self._put(load_file(path))
 
     def _put(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(tensors[name])
+        put(tensors, self.model)
 
     def _schedule(self, rows: list[Row]) -> Schedule:
         """One plan for all ranks."""

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from config.errors import ConfigError
 from config.model import ModelSection, RuntimeSection
+from trainer.weights import read_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -61,15 +62,8 @@ def random_model(section: ModelSection, vocab_size: int, end_id: int, pad_id: in
 
 
 def load_model(folder: Path, device: torch.device) -> PreTrainedModel:
-    """Read a checkpoint folder in float32, without dropout (public fault B16)."""
-    try:
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
-        )
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{folder}: is not a checkpoint transformers can load ({str(error).splitlines()[0]})"
-        ) from None
+    """Read a whole checkpoint folder in float32, without dropout (public fault B16); see `weights.read_model`."""
+    model = read_model(folder, dtype=torch.float32, attn_implementation="sdpa")
     model.to(device)  # pyright: ignore[reportArgumentType]  # its wrapper hides the signature
     return model.eval()
 

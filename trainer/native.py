@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from config.errors import ConfigError
+from trainer.atomic import read_json
 from trainer.chat import OPENING, TURN_END
+from trainer.tokenizer import transformers_tokenizer
 
 Message = Mapping[str, str]
 """role (system, user, assistant, tool) and content."""
@@ -32,12 +33,7 @@ class NativeChat:
         """The chat of a checkpoint folder. Raises ConfigError when its tokenizer cannot be read."""
         if not _has_template(folder):
             return cls()
-        from transformers import AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{folder}: its tokenizer cannot be read ({error})") from None
+        tokenizer = transformers_tokenizer(folder)
         template = str(tokenizer.chat_template or "")
         return cls() if not template or json.dumps(OPENING)[1:-1] in template else cls(tokenizer)
 
@@ -107,7 +103,6 @@ _FUNCTIONS = (
 def _has_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file():
         return True
-    try:
-        return "chat_template" in json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
+    settings = folder / "tokenizer_config.json"
+    # A broken one is refused: plain ChatML in its place would ask the model in a form that it was not trained on.
+    return settings.is_file() and "chat_template" in read_json(settings)

@@ -39,6 +39,7 @@ from trainer.sampling import chat_format
 from trainer.seeds import derive_seed
 from trainer.tokenizer import FolderCodec
 from trainer.types import Row
+from trainer.weights import put
 from trainer.workdir import WorkDir
 
 FORMAT = 1
@@ -92,10 +93,7 @@ class Sft:
         save_optimizers(self.optimizers, folder / OPTIMIZER)
 
     def load(self, folder: Path) -> None:
-        tensors = load_file(folder / WEIGHTS)
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(tensors[name])
+        put(load_file(folder / WEIGHTS), self.model)
         load_optimizers(self.optimizers, folder / OPTIMIZER)
 
 

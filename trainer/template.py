@@ -12,6 +12,7 @@ from pathlib import Path
 
 from config.errors import ConfigError
 from trainer.chat import TURN_END, ChatFormat
+from trainer.tokenizer import transformers_tokenizer
 
 Message = dict[str, str]
 Render = Callable[[Sequence[Message], bool], str]
@@ -44,9 +45,7 @@ def suffix_of(render: Render) -> str:
 
 def check_template(folder: Path, chat: ChatFormat) -> None:
     """Compare a checkpoint's template with the conversation of its rollouts. Raises ConfigError where they differ."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    tokenizer = transformers_tokenizer(folder)
     if tokenizer.chat_template is None:
         return
 

@@ -7,8 +7,9 @@ else the last line that says 'Answer:'. A bare last number is never an answer: t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from verifier.letters import answer_line, letter_of, statement
 from verifier.policy import MAX_ANSWER_CHARS, Require
 
 _THINKING = re.compile(r"<(/?)(?:think|thinking|reason)>")
@@ -18,13 +19,6 @@ _MARKDOWN = re.compile(r"\*\*|__|`")
 _EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 _PROSE = re.compile(r"(?i)\b(?:is|are)\b")
 _INLINE = re.compile(r"\$([^$]{1,500})\$|\\\((.{1,500}?)\\\)")
-_LETTER_LINE = re.compile(
-    r"(?i:\banswer)\s*\**\s*:\s*\**\s*\(?\$?\\?(?:boxed\{|text\{)?([A-D](?![A-Za-z])|[a-d](?=[).*}$ \t]*(?:\n|\Z)))"
-)
-"""With its colon; a small letter only where nothing follows: 'answer B is wrong' and 'Answer: a ketone' name none."""
-_LETTER = re.compile(
-    r"\\?(?:text|textbf|mathrm|mathbf)?\s*\{?\s*\(?([A-Da-d])\)?\.?\s*\}?(?:[.):].*)?", re.DOTALL
-)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _UNCLOSED_CHARS = 200
 _END_MARK = re.compile(r"<\|[a-z_]{1,40}\|>\Z")
@@ -75,7 +69,9 @@ def extract(text: str, *, require: Require = Require.ANY, truncated: bool = Fals
 
 
 def extract_letter(text: str) -> Extraction:
-    r"""The letter of a multiple-choice response: last 'Answer: X', else the last box; nothing is guessed.
+    r"""The letter of a multiple-choice response: the last 'Answer: X', else the last box, else what a sentence states.
+
+    Nothing is guessed: a list or a hedge is returned as it stands, which is no letter. A later box replaces it.
 
     >>> extract_letter("Answer: B").answer, extract_letter(r"so \boxed{\text{(D)}}").answer
     ('B', 'D')
@@ -83,19 +79,23 @@ def extract_letter(text: str) -> Extraction:
     True
     """
     spoken = without_thinking(text)
-    said = _LETTER_LINE.findall(spoken)
-    if said:
-        return Extraction(answer=said[-1].upper(), rule="answer line")
+    named, at = answer_line(spoken)
+    if named.letter is not None:
+        return Extraction(answer=named.letter, rule="answer line")
     found = _last_box(spoken, truncated=True)
+    if named.is_open and max(spoken.rfind("\\boxed"), spoken.rfind("\\fbox")) < at:
+        return Extraction(answer="several options", rule="answer line")
     if found is None or found.answer is None:
         block = _last_answer_block(spoken, must_close=False)
         found = _nonempty(_plain(block), "answer tag") if block is not None else found
-    if found is None or found.answer is None:
-        return Extraction(answer=None, rule="no answer marker" if found is None else found.rule)
-    letter = _LETTER.fullmatch(found.answer)
-    return Extraction(
-        answer=letter.group(1).upper() if letter else found.answer, rule=found.rule, num_boxes=found.num_boxes
-    )
+    if found is not None and found.answer is not None:
+        return replace(found, answer=letter_of(found.answer).letter or found.answer)
+    said = statement(spoken)
+    if said.letter is not None or said.is_open:
+        return Extraction(answer=said.letter or "several options", rule="statement")
+    if at >= 0:
+        return Extraction(answer="no option", rule="answer line")
+    return Extraction(answer=None, rule="no answer marker" if found is None else found.rule)
 
 
 def without_end_marks(text: str) -> str:

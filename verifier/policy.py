@@ -75,7 +75,10 @@ RULES: dict[str, str] = {
     "modulus": "a missing (mod n) is accepted; two different moduli are wrong",
     "digits": "full-width and other decimal digits are read",
     "text": "case and punctuation do not count; (C) equals C",
-    "letters": "multiple choice: last 'Answer: X', else the letter in the last box, else no answer; never a guess",
+    "letters": "multiple choice: last 'Answer: X', else the last box or <answer>, else a closing sentence such as "
+    "'option C is correct'; formatting does not count; a list, hedge, molecule or article is no letter",
+    "votes": "cons@k: answers vote together where the grader calls them equal; ties share the credit; what was not "
+    "read has no vote",
     "too heavy": "one budget of steps and CPU time for all work on an answer; beyond it an answer is equal only to the "
     "same text, otherwise verdict timeout; numbers may have any number of digits up to the longest answer",
 }

@@ -1,6 +1,7 @@
 """Multiple choice: option order, letters, and texts that must not leak. Invented questions only."""
 
 import json
+import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -15,6 +16,189 @@ from verifier.policy import GradePolicy
 from verifier.verdict import VerdictKind
 
 CHOICE = GradePolicy(choice=True)
+STATED = {
+    "A": [
+        "Answer: a",
+        "Answer: A.",
+        "\\fbox{A}",
+        "\\boxed{\\textbf{(A)}\\ 5}",
+    ],
+    "B": [
+        "**Answer:** **B**",
+        "The correct answer is (B).",
+        "<answer>Option B</answer>",
+        "\\boxed{\\textbf{B}}",
+        "Answer: \\boxed{B}",
+        "Answer: $\\boxed{\\text{B}}$",
+        "ANSWER: B",
+        "answer : B",
+        "Answer (letter): B",
+        "So, the correct choice is B.",
+        "Answer: B\nAnswer: B",
+    ],
+    "C": [
+        'Answer: "C"',
+        "Answer: \\(C\\)",
+        "Answer\uff1a C",
+        "Answer: `c`",
+        "Answer: (C)",
+        "Answer: C.",
+        "Answer: C) text",
+        "Answer: C. some text",
+        "option c is correct",
+        "Option C is correct.",
+        "Answer: \uff23",
+        "Answer: \uff08C\uff09",
+        "Answer: [C]",
+        "Answer: \u201cC\u201d",
+        "Answer: $C$",
+        "Answer: $\\text{C}$",
+        "Answer: \\text{C}",
+        "Answer: \\mathbf{C}",
+        "Answer: __C__",
+        "Answer: _C_",
+        "Answer:\n\nC",
+        "Answer: C\n\nBecause A is wrong",
+        "Final Answer: The final answer is $\\boxed{C}$. I hope it is correct.",
+        "Answer: Option C: benzene",
+        "Answer: choice (c)",
+        "Answer: C, not D",
+        "Answer: C because A is too small",
+        "Answer: C (benzene)",
+        "Answer: C - benzene",
+        "Answer: C \u2013 benzene",
+        "Answer: 'C'",
+        "Answer: C<|im_end|>",
+        "\\boxed{C. benzene}",
+        "\\boxed{\\mathrm{(c)}}",
+        "the answer is C",
+        "The answer is **C**.",
+        "The answer is: C",
+        "Answer is C",
+        "(C) is correct",
+        "C is the correct answer.",
+        "Answer: <b>C</b>",
+        "> Answer: C",
+        "- **Answer**: C",
+        "### Answer: C",
+        "Answer: **C**. Because",
+        "Answer: **C)** benzene",
+        "Answer: C!",
+        "Correct answer: C",
+        "\\boxed{\\text{(C) } 12}",
+        "Answer: C, since it is",
+        "Answer: The answer is C",
+        "\\boxed{ C }",
+        '\\boxed{"C"}',
+        "Answer: \\[C\\]",
+        "Answer: {C}",
+        "Answer: ***C***",
+        "Answer: C is correct",
+        "Answer: ```C```",
+        "Answer: \\textbf{(C)}",
+        "Answer: \u300cC\u300d",
+        "Answer: \U0001d402",
+        "Answer: C\u3002",
+        "Answer: C\u060c because",
+        "Answer: option  c",
+        "The answer is option C, i.e. benzene",
+        "\u7b54\u6848 Answer:C",
+    ],
+    "D": [
+        "\\boxed{\\text{Option D}}",
+        "The correct option is D",
+    ],
+}
+"""Letter -> ways to state it."""
+OPEN = [
+    "Answer: A, B, C or D",
+    "Answer: C3H8",
+    "Answer: A or B",
+    "Answer: A/B",
+    "Answer: A and C",
+    "Answer: A ketone",
+    "Answer: a ketone",
+    "Answer: either A or B",
+    "Answer: not C",
+    "Answer: C?",
+    "Answer: AC",
+    "Answer: A B C D",
+    "Answer: D-glucose",
+    "Answer: C_p",
+    "Answer: $C_3H_8$",
+    "Answer: C\u2083H\u2088",
+    "Answer: C = 5",
+    "Answer: none of the above",
+    "Answer: A) or B)",
+    "Answer: A. B. C.",
+    "Answer: C or maybe D",
+    "Answer: C, but maybe D",
+    "Answer: C (or D)",
+    "\\boxed{A, C}",
+    "\\boxed{A \\text{ or } B}",
+    "\\boxed{C_3H_8}",
+    "\\boxed{A) or B}",
+    "\\boxed{A ketone}",
+    "It is A or B",
+    "A or B is correct",
+    "neither option A nor option B is correct",
+    "If C is correct then",
+    "Is C correct?",
+    "the answer is A or B",
+    "The answer is not A",
+    "option A is not correct",
+    "Answer: A-D",
+    "Answer: A\u2013D",
+    "Answer: A & B",
+    "Answer: one of A, B, C, D",
+    "Answer: C+",
+    "Answer: CO2",
+    "Answer: Both A and B",
+    "Answer: (A) and (B)",
+    "Answer: (A), (B)",
+    "Answer: **A** or **B**",
+    'Answer: "A" or "B"',
+    "Answer: \\(A\\) or \\(B\\)",
+    "Answer: A|B",
+    "Answer: C is incorrect",
+    "Answer: B is wrong",
+    "Answer: A, though B is possible",
+    "Answer: a, b",
+    "Answer: a or b",
+    "Answer: D = 5 m",
+    "Answer: C^2",
+    "Answer: Cat",
+    "Answer: X",
+    "Answer: E",
+    "<answer>A or B</answer>",
+    "Option A is correct. Option B is correct.",
+    "Answer: A; B",
+    "Answer: A\\/B",
+    "Answer: A, B",
+    "Answer: C4",
+    "Answer: C.3",
+    "Answer: B12",
+    "Answer: A \u2192 B",
+    "Answer: A -> B",
+    "Answer: A then B",
+    "Answer: A, C",
+    "Answer: A (and C)",
+    "Answer: B or not",
+    "Answer: A to D",
+    "Answer: C/D?",
+    "Answer: A. or B.",
+    "Answer: A+B",
+    "Answer: D2O",
+    "Answer: A1",
+    "Answer: Between A and B",
+    "Answer: C#",
+    "Answer: B-",
+    "Answer: A!B",
+    "Answer: C H 4",
+    "Answer: A, maybe",
+    "Answer: A, or perhaps none",
+]
+"""Lists, hedges, molecules, articles: no letter is named."""
 
 
 @pytest.mark.parametrize(
@@ -41,6 +225,34 @@ CHOICE = GradePolicy(choice=True)
 )
 def test_an_explicit_letter_is_read(text: str, letter: str) -> None:
     assert extract_letter(text).answer == letter
+
+
+@pytest.mark.parametrize(("letter", "text"), [(letter, text) for letter in STATED for text in STATED[letter]])
+def test_formatting_does_not_hide_a_letter(letter: str, text: str) -> None:
+    assert extract_letter(text).answer == letter
+    assert grade_answer(letter, text, CHOICE).verdict is VerdictKind.CORRECT
+
+
+@pytest.mark.parametrize("text", OPEN)
+def test_a_list_a_hedge_or_a_word_names_no_letter(text: str) -> None:
+    for gold in "ABCD":
+        verdict = grade_answer(gold, text, CHOICE)
+        assert verdict.verdict in (VerdictKind.UNPARSED, VerdictKind.NO_ANSWER)
+        assert verdict.extracted is None
+
+
+def test_a_box_after_an_open_answer_line_decides_and_one_before_does_not() -> None:
+    assert extract_letter("Format: 'Answer: A, B, C or D'. So \\boxed{C}").answer == "C"
+    assert grade_answer("C", "So \\boxed{C}. Answer: A or B", CHOICE).verdict is VerdictKind.UNPARSED
+
+
+@pytest.mark.parametrize(
+    "piece", ["Answer: ", "answer ( ", "\\boxed{", "option C is ", "Answer: A or B\n", "(", "\ufdfa"]
+)
+def test_the_time_of_a_letter_does_not_grow_with_repetition(piece: str) -> None:
+    start = time.process_time()
+    grade_answer("A", piece * (400_000 // len(piece)), CHOICE)
+    assert time.process_time() - start < 2.0
 
 
 @pytest.mark.parametrize("text", ["", "It must be A.", "A B C D", "<think>Answer: A", "\\boxed{}"])

@@ -198,7 +198,7 @@ def _changed(config: Config, changes: Mapping[str, Any], times: Mapping[str, flo
         changes = dict(changes) | {key: round(value) if value == round(value) else value}
     for key, value in changes.items():
         _parent(dumped, key, source)[key.rpartition(".")[2]] = value
-    return resolve_mapping(dumped, source=f"{ARMS.name}, {source}")
+    return resolve_mapping(dumped, source=f"{ARMS.name}, {source}", may_idle=True)
 
 
 def _parent(dumped: dict[str, Any], key: str, source: str) -> dict[str, Any]:

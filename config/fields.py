@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 Frac = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=0)]
@@ -12,6 +14,24 @@ Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 Betas = Annotated[list[Annotated[float, Field(ge=0.0, lt=1.0)]], Field(min_length=2, max_length=2)]
 """Decay rates of AdamW's two moments."""
+
+
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+def _folder_name(value: str) -> str:
+    if not _FOLDER_NAME.fullmatch(value):
+        raise PydanticCustomError(
+            "folder_name",
+            "is not the name of a folder; give 1 to 100 letters, digits, _, - and ., the first no . or -",
+        )
+    return value
+
+
+FolderName = Annotated[str, AfterValidator(_folder_name)]
+"""A name that becomes a folder or a file: no path, no `..`, not empty."""
+Text = Annotated[str, Field(min_length=1)]
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 
 
 class Section(BaseModel):

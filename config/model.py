@@ -7,11 +7,22 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from config.fields import Betas, Count, Frac, Positive, PositiveFloat, Section
+from config.fields import (
+    Betas,
+    Count,
+    FolderName,
+    Frac,
+    ModuleName,
+    Positive,
+    PositiveFloat,
+    Section,
+    Text,
+)
+from config.names import RESERVED_RUNS
 from config.objective import ObjectiveSection
 
 
@@ -20,10 +31,11 @@ class ModelSection(Section):
 
     source: Literal["random", "pretrained"]
     """random: initialised from `seed` at the sizes below; pretrained: `path`, sizes below ignored."""
-    path: str | None
-    """Folder or hub id of the pretrained checkpoint; null when random."""
-    revision: str | None
-    """Commit of the hub checkpoint, so that the run can be repeated."""
+    path: Text | None
+    """Folder of the pretrained checkpoint; null when random."""
+    revision: Text | None
+    """Commit that the folder must have been downloaded at (`hf download --revision`), read off its download record, so
+    that the run can be repeated; null: any."""
     vocab_size: Annotated[int, Field(ge=300)]
     """Entries of the BPE tokenizer trained on the corpus (bytes and tags included)."""
     hidden_size: Positive
@@ -31,8 +43,8 @@ class ModelSection(Section):
     layers: Positive
     heads: Positive
     kv_heads: Positive
-    head_dim: Annotated[int, Field(ge=32)]
-    """Below 32 vLLM does not load the model."""
+    head_dim: Annotated[int, Field(ge=32, multiple_of=2)]
+    """Below 32 vLLM does not load the model; rotation takes pairs."""
     rope_theta: PositiveFloat
     max_positions: Positive
     """Longest context in tokens, prompt included."""
@@ -43,6 +55,12 @@ class ModelSection(Section):
     def _consistent(self) -> Self:
         if self.source == "pretrained" and self.path is None:
             raise ValueError("model.path must name a checkpoint when model.source is pretrained")
+        for name, value in (("path", self.path), ("revision", self.revision)):
+            if self.source == "random" and value is not None:
+                raise ValueError(
+                    f"model.{name} = {value!r} is not read while model.source is random; set it to null, or "
+                    "model.source to pretrained"
+                )
         if self.heads % self.kv_heads:
             raise ValueError(
                 f"model.heads = {self.heads} must be a multiple of model.kv_heads = {self.kv_heads}"
@@ -53,7 +71,7 @@ class ModelSection(Section):
 class DataSection(Section):
     """Problems and their splits."""
 
-    source: Literal["procedural"] | str
+    source: Text
     """procedural, or the name of a training set file in `runtime.paths.data`."""
     families: list[str] | None
     """Procedural families in use; null means all."""
@@ -78,7 +96,7 @@ class SandboxSection(Section):
     """In deterministic runs at least 10 x cpu_s, so that only CPU time decides."""
     memory_mib: Annotated[int, Field(ge=32)]
     output_bytes: Annotated[int, Field(ge=256)]
-    preload: list[str]
+    preload: list[ModuleName]
     """Modules that zygotes import once before any call."""
     fail_frac: Frac
     """Share of training calls that fail by chance, whatever the code; an experiment, 0 otherwise."""
@@ -91,7 +109,7 @@ class ToolSection(Section):
     """Paper and public weights; released code."""
     state: Literal["stateless", "session", "off"]
     """The paper's tool is stateless with stdin. off: every call is answered by 'not available'."""
-    own: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*$")] | None
+    own: ModuleName | None
     """A tool of your own in rollouts, as the name of its module; null: the Python tool."""
     response_chars: Annotated[int, Field(ge=32)]
     """Longest tool text shown, characters; the middle is cut (the release shows 256)."""
@@ -150,14 +168,25 @@ class SftNoiseSection(Section):
     verbose: Frac
     """Puts a sentence that says nothing in front of a reason."""
 
+    ABSENT: ClassVar[dict[str, float]] = dict.fromkeys(
+        (
+            "no_tool", "first_bug", "retry_bug", "wrong_formula_l1", "wrong_formula_l2", "wrong_formula_l3",
+            "wrong_formula_l4", "give_up", "verify", "repeat_answer", "two_calls", "two_calls_wrong_scale", "verbose",
+        ),
+        0.0,
+    )  # fmt: skip
+    """What null in the place of the section means: a teacher without habits."""
+
     @model_validator(mode="after")
     def _rates_can_act(self) -> Self:
-        """A rate that nothing can draw is a mistake, not a habit."""
-        for name in ("first_bug", "verify", "two_calls"):
-            if self.no_tool == 1.0 and getattr(self, name) > 0:
+        """A rate that nothing can draw, or that leaves nothing to learn, is a mistake and not a habit."""
+        if self.no_tool == 1.0:
+            raise ValueError("sft.noise.no_tool = 1.0: no document would compute anything; give less than 1")
+        for level in (1, 2, 3, 4):
+            if getattr(self, f"wrong_formula_l{level}") == 1.0:
                 raise ValueError(
-                    f"sft.noise.{name} = {getattr(self, name)} never acts while sft.noise.no_tool = 1: without a call "
-                    "nothing fails and nothing is verified; set it to 0 or lower no_tool"
+                    f"sft.noise.wrong_formula_l{level} = 1.0: no document of level {level} would be right; give less "
+                    "than 1"
                 )
         for name in ("retry_bug", "give_up"):
             if self.first_bug == 0.0 and getattr(self, name) > 0:
@@ -165,6 +194,11 @@ class SftNoiseSection(Section):
                     f"sft.noise.{name} = {getattr(self, name)} never acts while sft.noise.first_bug = 0: there is no "
                     "failed call to react to; set it to 0 or raise first_bug"
                 )
+        if self.give_up == 1.0 and self.retry_bug > 0:
+            raise ValueError(
+                f"sft.noise.retry_bug = {self.retry_bug} never acts while sft.noise.give_up = 1: nothing is tried "
+                "again; set it to 0 or give_up below 1"
+            )
         return self
 
 
@@ -217,7 +251,7 @@ class FilterSection(Section):
     rollouts: Positive
     """Per problem; paper: 8."""
     problems: Positive
-    """Problems of the pool that are tried; paper: all 42K."""
+    """Most problems of the pool that are tried; paper: all 42K."""
 
 
 class RlSection(Section):
@@ -258,7 +292,8 @@ class EvalPlan(Section):
 
 
 class EvalSection(Section):
-    plans: dict[str, EvalPlan]
+    plans: dict[FolderName, EvalPlan]
+    """By name; null removes one that an earlier file gives."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)]
     max_prompt: Positive
     """Longest question in tokens; a longer one is counted as 'does not fit'."""
@@ -276,13 +311,16 @@ class ArmsSection(Section):
     seeds: Count
     """Seeds of each arm; seed 0 of roc_paper is the run's own stage 1."""
 
+    ABSENT: ClassVar[dict[str, Any]] = {"names": [], "seeds": 0}
+    """What null in the place of the section means."""
+
 
 class AnalysisSection(Section):
     """Statistics and the entropy study (paper section 5.4)."""
 
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)]
     bootstrap_draws: Annotated[int, Field(ge=100)]
-    top_entropy_frac: Frac
+    top_entropy_frac: Annotated[float, Field(gt=0.0, lt=1.0)]
     """Share of each trajectory's sampled tokens called high-entropy; paper: 0.2."""
     num_trajectories: Positive
     """Trajectories in the entropy study; paper: 64."""
@@ -292,9 +330,9 @@ class AnalysisSection(Section):
 
 
 class PathsSection(Section):
-    data: str | None
+    data: Text | None
     """Folder with benchmark and training files; null: the hub is asked."""
-    results: str
+    results: Text
     """Folder of all runs."""
 
 
@@ -313,8 +351,8 @@ class ThreadsSection(Section):
 class RuntimeSection(Section):
     """Where and how, never what: enters no rule parameter and no digest."""
 
-    run: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]+$")]
-    """Name of the run and of its folder."""
+    run: FolderName
+    """Name of the run and of its folder; not `reference` or `baselines`, which hold published numbers."""
     preset: str
     """Which preset this is, for the report."""
     paths: PathsSection
@@ -324,10 +362,18 @@ class RuntimeSection(Section):
     """torch threads between operations."""
     deterministic: bool
     """Bit-equal whatever the tool latency or --cores."""
-    sandbox_workers: Positive
+    sandbox_workers: Annotated[int, Field(ge=1, le=4096)]
     """CPU cores that tool calls may fill; four calls run at once on each."""
     sinks: list[Literal["tensorboard", "wandb"]]
     """Besides JSONL; each in a process that cannot fail the run. One whose package is missing is said and left out."""
+
+    @model_validator(mode="after")
+    def _run_is_no_other_folder(self) -> Self:
+        if self.run.lower() in RESERVED_RUNS:
+            raise ValueError(
+                f"runtime.run = {self.run!r} is the folder of published numbers beside the runs; take another name"
+            )
+        return self
 
 
 class Config(Section):
@@ -342,54 +388,6 @@ class Config(Section):
     arms: ArmsSection
     analysis: AnalysisSection
     runtime: RuntimeSection
-
-    @model_validator(mode="after")
-    def _budgets_fit(self) -> Self:
-        """A budget that cannot hold the prompt and one turn trains on truncation only (public fault B29)."""
-        for name, stage in (("rl1", self.rl.rl1), ("rl2", self.rl.rl2), ("rl3", self.rl.rl3)):
-            _check_budget(self, f"rl.{name}.max_response", stage.max_response, self.rollout.max_prompt)
-            longest = self.rollout.max_prompt + stage.max_response
-            if self.objective.micro_batch_tokens < longest:
-                raise ValueError(
-                    f"objective.micro_batch_tokens = {self.objective.micro_batch_tokens} holds not one rollout of "
-                    f"rollout.max_prompt + rl.{name}.max_response = {longest} tokens"
-                )
-            if stage.prompts_per_step % self.objective.updates_per_step:
-                raise ValueError(
-                    f"rl.{name}.prompts_per_step = {stage.prompts_per_step} does not divide into "
-                    f"objective.updates_per_step = {self.objective.updates_per_step} equal updates"
-                )
-        _check_budget(self, "eval.max_response", self.eval.max_response, self.eval.max_prompt)
-        return self
-
-    @model_validator(mode="after")
-    def _limits_are_deterministic(self) -> Self:
-        if self.runtime.deterministic and self.sandbox.wall_s < 10 * self.sandbox.cpu_s:
-            raise ValueError(
-                f"sandbox.wall_s = {self.sandbox.wall_s} must be at least 10 x sandbox.cpu_s = {self.sandbox.cpu_s} "
-                "while runtime.deterministic is true: otherwise machine load decides which calls time out"
-            )
-        return self
-
-
-MIN_TURN_TOKENS = 32
-"""Fewest tokens in which a turn can call the tool or answer."""
-
-
-def _check_budget(config: Config, key: str, max_response: int, max_prompt: int) -> None:
-    if max_response < MIN_TURN_TOKENS:
-        raise ValueError(
-            f"{key} = {max_response} holds no turn; at least {MIN_TURN_TOKENS} tokens are needed"
-        )
-    needed = max_prompt + max_response
-    if config.model.source == "random" and needed > config.model.max_positions:
-        raise ValueError(
-            f"the longest prompt and {key} = {needed} tokens exceed model.max_positions = {config.model.max_positions}"
-        )
-    if needed > config.rollout.kv_tokens:
-        raise ValueError(
-            f"rollout.kv_tokens = {config.rollout.kv_tokens} holds not one rollout of {needed} tokens"
-        )
 
 
 def json_schema() -> dict[str, object]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from config.fields import Betas, Frac, Positive, PositiveFloat, Section
 
@@ -72,7 +72,7 @@ class ObjectiveSection(Section):
     """Optimizer updates per rollout batch. At 1 the ratio is 1 and the clip never acts."""
     grader: Literal["strict", "rstar_compat"]
     """Which grader's verdict becomes the reward."""
-    reward: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None
+    reward: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")] | None
     """Own reward as package.module:function, (Problem, Trajectory) -> Verdict; null: the grader."""
     reward_limit_s: PositiveFloat
     """Wall seconds that an own reward has for one rollout; after that the rollout is not graded, by our fault."""
@@ -100,21 +100,3 @@ class ObjectiveSection(Section):
     """How log-probs are computed: our chunks, or Liger's fused kernel (GPU only; never run by the authors)."""
     checkpoint_activations: bool
     """Keep one activation per layer and compute the rest twice: less memory, about a third more work."""
-
-    @model_validator(mode="after")
-    def _kernel_gives_what_is_asked(self) -> Self:
-        if self.head_kernel == "liger" and self.entropy_weight:
-            raise ValueError(
-                "objective.entropy_weight needs gradients of the entropy, which objective.head_kernel = liger does not "
-                "give; set head_kernel to chunked"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _oversample_matches_selection(self) -> Self:
-        if self.roc.selection is RocSelection.NONE and self.roc.oversample != 1:
-            raise ValueError(
-                "objective.roc.oversample must be 1 when objective.roc.selection is none: "
-                "without selection every sampled rollout is trained"
-            )
-        return self

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from config.errors import ConfigError
 from config.model import Config, json_schema
 from config.resolve import DEFAULTS, read_yaml, resolve
+from config.scalars import dump
 
 PRESETS = ("tiny", "micro", "smol", "small", "released", "paper")
 """All presets, smallest cost first, but for the default at the head."""
@@ -75,9 +74,7 @@ class Generated:
 
 def as_yaml(config: Config) -> str:
     """A whole configuration in the layout of tiny.yaml, keys in the order of the model."""
-    return yaml.safe_dump(
-        config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, default_flow_style=False
-    )
+    return dump(config.model_dump(mode="json"))
 
 
 def schema_text() -> str:

@@ -14,44 +14,84 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from config.contradictions import contradictions, impossible
 from config.errors import ConfigError
 from config.model import Config
+from config.modules import check_modules
+from config.scalars import as_declared, load
 
 DEFAULTS = Path(__file__).with_name("tiny.yaml")
 
 
 def resolve(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Config:
-    """Defaults, then `files` in order, then `overrides` of the form a.b=value (value read as YAML)."""
+    """Defaults, then `files` in order, then `overrides` of the form a.b=value (value read as YAML).
+
+    Raises ConfigError for whatever a job would refuse and the settings alone can tell.
+    """
     merged = read_yaml(DEFAULTS)
     for path in files:
         merged = merge(merged, read_yaml(path))
     for override in overrides:
         merged = merge(merged, parse_override(override))
     source = ", ".join([str(path) for path in files] + [f"--set {o}" for o in overrides]) or DEFAULTS.name
-    return resolve_mapping(merged, source=source)
+    return decided(resolve_mapping(merged, source=source))
 
 
-def resolve_mapping(mapping: Mapping[str, Any], *, source: str = "configuration") -> Config:
-    """Check an already merged mapping (what Snakemake's `config` holds)."""
+def decided(config: Config) -> Config:
+    """The configuration, after what is more than values: the modules that it names, the arms of its default run."""
+    from config.arms import config_of_arm, configured
+
+    check_modules(config)
+    for run in configured(config):
+        if run.seed == 0:
+            config_of_arm(config, run)
+    return config
+
+
+def resolve_mapping(
+    mapping: Mapping[str, Any], *, source: str = "configuration", may_idle: bool = False
+) -> Config:
+    """Check an already merged mapping, each key and all together.
+
+    Args:
+        mapping: every section with every key.
+        source: what to call it in a message.
+        may_idle: let pass a setting that never acts, as an experiment arm leaves some of its preset's.
+    """
     try:
         # Through JSON, because strict models take enum values as strings only from there.
-        return Config.model_validate_json(json.dumps(mapping, default=str))
+        config = Config.model_validate_json(json.dumps(as_declared(mapping, Config), default=str))
     except ValidationError as error:
         lines = [_explain(item) for item in error.errors()]
-        raise ConfigError(f"{source}: " + "; ".join(lines)) from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{source}: a value holds itself; write it out") from None
+    else:
+        lines = impossible(config) if may_idle else contradictions(config)
+        if not lines:
+            return config
+    raise ConfigError(f"{source}: " + "; ".join(lines))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read one YAML mapping; ConfigError when it is missing or something else."""
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded = load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing YAML file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
+        raise ConfigError(f"{path}: is not YAML ({_problem(error)})") from None
+    if loaded is None:
+        raise ConfigError(f"{path}: is empty; it must hold a mapping of sections")
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: must hold a mapping of sections, holds {type(loaded).__name__}")
     return loaded
+
+
+def _problem(error: Exception) -> str:
+    """What is wrong, and in which line."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    said = problem or str(error).splitlines()[0]
+    return said if mark is None else f"line {mark.line + 1}: {said}"
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +117,7 @@ def parse_override(text: str) -> dict[str, Any]:
     if not separator or not key.strip():
         raise ConfigError(f"--set {text}: must have the form section.key=value")
     try:
-        nested: Any = yaml.safe_load(value)
+        nested: Any = load(value)
     except yaml.YAMLError:
         raise ConfigError(f"--set {text}: {value!r} is not a YAML value") from None
     for part in reversed(key.strip().split(".")):
@@ -105,6 +145,10 @@ def _explain(item: Any) -> str:
     if item["type"] == "missing":
         return f"{where} is missing; give it a value"
     message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "string_type" and isinstance(item["input"], bool | int | float):
+        message += "; put it in quotes"
+    if item["input"] is None:
+        message += "; null removes only what may be absent, so give a value"
     if where == "the whole" or item["type"] == "value_error":
         return message
     return f"{where} = {item['input']!r}: {message[0].lower()}{message[1:]}"

@@ -94,7 +94,7 @@ def test_what_cannot_be_is_refused_with_the_remedy(read: object, words: str) -> 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("sft.noise.no_tool=1.0", "never acts while sft.noise.no_tool = 1"),
+        ("sft.noise.no_tool=1.0", "no document would compute anything"),
         ("sft.noise.first_bug=0.0", "there is no failed call to react to"),
     ],
 )

@@ -38,6 +38,6 @@ def test_the_fused_kernel_gives_the_log_probs_and_gradients_of_the_chunked_path(
 
 def test_the_kernel_is_refused_where_it_cannot_run(tmp_path: Path) -> None:
     tiny_model().save_pretrained(tmp_path)
-    objective = resolve([], ["objective.head_kernel=liger"]).objective
+    objective = resolve([], ["objective.head_kernel=liger", "runtime.device=cuda"]).objective
     with pytest.raises(ConfigError, match=r"objective\.head_kernel = liger needs runtime\.device = cuda"):
         GrpoTrainer(tmp_path, objective, torch.device("cpu"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from trainer.types import Problem
 GOOD = {"id": "a", "prompt": "what?", "answer": "4"}
 SMALL = [
     "data.num_sft=12", "data.num_train=8", "data.num_dev=4", "data.num_test=4", "data.min_test=4", "runtime.run=r",
+    "sft.batch_size=4", "rl.rl1.prompts_per_step=4", "rl.rl2.prompts_per_step=4", "rl.rl3.prompts_per_step=4",
 ]  # fmt: skip
 
 
@@ -94,15 +96,15 @@ def test_all_splits_are_published_with_their_counts_and_equal_again(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("change", "told"),
     [
-        ("data.source=mine", "data.source = 'mine'"),
-        ("data.families=[cooking]", "cooking"),
-        ("data.min_test=500", "data: "),
+        ({"source": "mine"}, "data.source = 'mine'"),
+        ({"families": ["cooking"]}, "cooking"),
+        ({"min_test": 500}, "data: "),
     ],
 )
-def test_data_that_cannot_be_drawn_is_refused(override: str, told: str, tmp_path: Path) -> None:
-    config = resolve(overrides=[*SMALL, f"runtime.paths.results={tmp_path}", override])
+def test_data_that_cannot_be_drawn_is_refused(change: dict[str, Any], told: str, tmp_path: Path) -> None:
+    config = resolve(overrides=[*SMALL, f"runtime.paths.results={tmp_path}"])
     with pytest.raises(ConfigError, match=told):
-        prepare(config.data, config.runtime)
+        prepare(config.data.model_copy(update=change), config.runtime)
     assert not (tmp_path / "r" / "data" / "manifest.json").exists()

@@ -1,0 +1,318 @@
+"""Settings that are right one by one and wrong together: what a job would refuse or ignore, as one line each.
+
+`resolve` asks before the first job. A line names the keys, their values and a way out.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+from config.model import Config, EvalPlan, StageSection
+from config.names import BENCHMARKS, FAMILIES, RINGS
+from config.objective import ObjectiveSection, RocSelection, RocTransform
+
+MIN_TURN_TOKENS = 32
+"""Fewest tokens in which a turn can call the tool or answer."""
+TRAPEZOID_FALLS = 0.6
+"""Share of the updates after which the schedule `trapezoid` falls."""
+
+
+def contradictions(config: Config) -> list[str]:
+    """All of them."""
+    return [*impossible(config), *_idle(config)]
+
+
+def impossible(config: Config) -> list[str]:
+    """What a job would refuse or do wrongly; an experiment arm may leave settings idle, so this alone counts there."""
+    return [
+        *_data(config),
+        *_sandbox(config),
+        *_selection(config.objective),
+        *_terms(config),
+        *_sft(config),
+        *_stages(config),
+        *_evaluation(config),
+        *_budgets(config),
+    ]
+
+
+def _idle(config: Config) -> Iterator[str]:
+    """What somebody asked for and nothing would read."""
+    yield from _idle_tool(config)
+    yield from _idle_objective(config.objective)
+    if config.data.families is not None and config.data.source != "procedural":
+        yield (
+            f"data.families is not read while data.source = {config.data.source!r}; set it to null, or data.source to "
+            "procedural"
+        )
+    for name, stage in _named(config):
+        if name != "rl1" and stage.warmup_steps and not stage.reset_optimizer:
+            yield (
+                f"rl.{name}.warmup_steps = {stage.warmup_steps} never acts while rl.{name}.reset_optimizer = false: "
+                "the warm-up belongs to a new optimizer; set it to 0, or reset_optimizer to true"
+            )
+    if not config.rl.rl1.reset_optimizer:
+        yield "rl.rl1.reset_optimizer = false: stage 1 has no optimizer to go on with; set it to true"
+
+
+def _data(config: Config) -> Iterator[str]:
+    data = config.data
+    if data.families is not None:
+        yield from _unknown("data.families", data.families, FAMILIES)
+        if not data.families:
+            yield "data.families = []: nothing can be drawn; name some, or null for all"
+    if data.num_test < data.min_test:
+        yield (
+            f"data.num_test = {data.num_test} is below data.min_test = {data.min_test}; change one of them"
+        )
+
+
+def _sandbox(config: Config) -> Iterator[str]:
+    sandbox = config.sandbox
+    if sandbox.wall_s < sandbox.cpu_s:
+        yield (
+            f"sandbox.cpu_s = {sandbox.cpu_s} never acts: sandbox.wall_s = {sandbox.wall_s} ends a call before; raise "
+            "wall_s or lower cpu_s"
+        )
+    elif config.runtime.deterministic and sandbox.wall_s < 10 * sandbox.cpu_s:
+        yield (
+            f"sandbox.wall_s = {sandbox.wall_s} must be at least 10 x sandbox.cpu_s = {sandbox.cpu_s} while "
+            "runtime.deterministic is true: otherwise machine load decides which calls time out"
+        )
+
+
+def _idle_tool(config: Config) -> Iterator[str]:
+    tool = config.rollout.tool
+    if tool.own is not None:
+        if tool.state != "stateless":
+            yield (
+                f"rollout.tool.state = {tool.state} is for the Python tool, and rollout.tool.own = {tool.own!r} takes "
+                "its place; set state to stateless, or own to null"
+            )
+        if config.rollout.system != "full":
+            yield (
+                f"rollout.tool.own = {tool.own!r} is described by the prompt of rollout.system = full alone; set "
+                "system to full, or own to null"
+            )
+    if tool.state == "off" and config.sandbox.fail_frac:
+        yield (
+            f"sandbox.fail_frac = {config.sandbox.fail_frac} never acts while rollout.tool.state = off: no call runs; "
+            "set one of them back"
+        )
+
+
+def _selection(objective: ObjectiveSection) -> Iterator[str]:
+    roc = objective.roc
+    if roc.selection is RocSelection.NONE and roc.oversample != 1:
+        yield (
+            f"objective.roc.oversample must be 1, not {roc.oversample}, when objective.roc.selection is none: without "
+            "selection every sampled rollout is trained"
+        )
+    if roc.selection is not RocSelection.NONE and roc.oversample == 1:
+        yield (
+            f"objective.roc.selection = {roc.selection.value} has nothing to select from at objective.roc.oversample = "
+            "1; raise oversample (paper: 2), or set selection to none"
+        )
+    reads_penalty = roc.selection in (RocSelection.PAPER, RocSelection.RELEASE)
+    if reads_penalty and not (roc.use_p_err or roc.use_p_format or roc.use_repetition):
+        yield (
+            f"objective.roc.selection = {roc.selection.value} has use_p_err, use_p_format and use_repetition false "
+            "and no penalty to select by; set one to true, or selection to random"
+        )
+    if roc.selection is RocSelection.RELEASE and roc.oversample > 1:
+        yield from _release(objective.group_size, objective.group_size * roc.oversample)
+
+
+def _idle_objective(objective: ObjectiveSection) -> Iterator[str]:
+    roc = objective.roc
+    if roc.selection in (RocSelection.RANDOM, RocSelection.NONE) and roc.use_repetition:
+        yield (
+            f"objective.roc.use_repetition = true never acts while objective.roc.selection = {roc.selection.value}; "
+            "set it to false, or selection to paper"
+        )
+    if roc.transform is not RocTransform.AS_IS and roc.selection is not RocSelection.PAPER:
+        yield (
+            f"objective.roc.transform = {roc.transform.value} never acts while objective.roc.selection = "
+            f"{roc.selection.value}; set it to as_is, or selection to paper"
+        )
+    if objective.advantage == "correct_only" and objective.penalty_weight:
+        yield (
+            f"objective.penalty_weight = {objective.penalty_weight} never acts, objective.advantage = correct_only: "
+            "a correct rollout has advantage 1; set the weight to 0, or advantage to group"
+        )
+
+
+def _release(G: int, num: int) -> Iterator[str]:
+    """The release's rule fails its own assertion on some groups; which, its two roundings decide."""
+    if G < 2 * RELEASE_MINIMUM:
+        yield (
+            f"objective.roc.selection = release keeps at least {RELEASE_MINIMUM} right and {RELEASE_MINIMUM} wrong "
+            f"rollouts, objective.group_size = {G} holds fewer; take objective.group_size = 16, or selection = paper"
+        )
+        return
+    refused = next((n for n in range(1, num) if not release_adds_up(num, n, G)), None)
+    if refused is not None:
+        yield (
+            f"objective.roc.selection = release: the release's rule cannot keep G = {G} of {num} rollouts where "
+            f"{refused} are wrong; take objective.group_size = 16, or objective.roc.selection = paper"
+        )
+
+
+RELEASE_MINIMUM = 2
+"""Right and wrong rollouts that the release keeps at least, where there are as many."""
+
+
+def release_adds_up(num_valid: int, num_negative: int, G: int) -> bool:
+    """Whether the release's two shares, rounded apart, add up to G (`trainer.roc_release.release_counts`).
+
+    >>> release_adds_up(32, 1, 16), release_adds_up(16, 8, 15)
+    (True, False)
+    """
+    num_positive = num_valid - num_negative
+    negative, positive = round(num_negative * G / num_valid), round(num_positive * G / num_valid)
+    least_negative, least_positive = min(RELEASE_MINIMUM, num_negative), min(RELEASE_MINIMUM, num_positive)
+    if negative <= least_negative:
+        negative, positive = least_negative, G - least_negative
+    if positive <= least_positive:
+        positive, negative = least_positive, G - least_positive
+    return min(positive, num_positive) + min(negative, num_negative) == G
+
+
+def _terms(config: Config) -> Iterator[str]:
+    objective = config.objective
+    if objective.head_kernel == "liger":
+        if objective.entropy_weight:
+            yield (
+                f"objective.entropy_weight = {objective.entropy_weight} needs gradients of the entropy, which "
+                "objective.head_kernel = liger does not give; set head_kernel to chunked"
+            )
+        if config.runtime.device != "cuda":
+            yield (
+                f"objective.head_kernel = liger runs on a GPU, runtime.device = {config.runtime.device}; set "
+                "head_kernel to chunked, or device to cuda"
+            )
+
+
+def _sft(config: Config) -> Iterator[str]:
+    sft = config.sft
+    longest = TRAPEZOID_FALLS if sft.schedule == "trapezoid" else 1.0
+    if sft.warmup_frac > longest:
+        yield (
+            f"sft.warmup_frac = {sft.warmup_frac} is longer than sft.schedule = {sft.schedule} holds the rate; "
+            f"give {longest:g} or less"
+        )
+    if sft.batch_size > config.data.num_sft:
+        yield (
+            f"sft.batch_size = {sft.batch_size} is more than data.num_sft = {config.data.num_sft} documents: an update "
+            "would hold a document twice; lower it, or raise num_sft"
+        )
+
+
+def _stages(config: Config) -> Iterator[str]:
+    for name, stage in _named(config):
+        if name != "rl3" and stage.pool == "hard":
+            yield (
+                f"rl.{name}.pool = hard: what is hard is found after stage 2, with its checkpoint; set it to all "
+                "(stage 3 alone can take hard)"
+            )
+        if stage.warmup_steps > stage.steps:
+            yield (
+                f"rl.{name}.warmup_steps = {stage.warmup_steps} is longer than the stage, rl.{name}.steps = "
+                f"{stage.steps}: the rate would never be reached; lower it"
+            )
+        if stage.prompts_per_step % config.objective.updates_per_step:
+            yield (
+                f"rl.{name}.prompts_per_step = {stage.prompts_per_step} does not divide into "
+                f"objective.updates_per_step = {config.objective.updates_per_step} equal updates"
+            )
+        yield from _pool(config, name, stage)
+
+
+def _pool(config: Config, name: str, stage: StageSection) -> Iterator[str]:
+    tried, trained = config.rl.filter.problems, config.data.num_train
+    if stage.prompts_per_step > trained:
+        yield (
+            f"rl.{name}.prompts_per_step = {stage.prompts_per_step} is more than the pool, data.num_train = {trained} "
+            "problems; lower it, or raise num_train"
+        )
+    elif stage.pool == "hard" and stage.prompts_per_step > tried:
+        yield (
+            f"rl.{name}.prompts_per_step = {stage.prompts_per_step} is more than rl.filter.problems = {tried}; "
+            "lower it, or raise rl.filter.problems"
+        )
+
+
+def _named(config: Config) -> Sequence[tuple[str, StageSection]]:
+    return (("rl1", config.rl.rl1), ("rl2", config.rl.rl2), ("rl3", config.rl.rl3))
+
+
+def _evaluation(config: Config) -> Iterator[str]:
+    seen: dict[tuple[str, str, float, str], str] = {}
+    for name, plan in config.eval.plans.items():
+        key = f"eval.plans.{name}"
+        if not plan.benchmarks:
+            yield f"{key}.benchmarks = []: the plan asks nothing; name some, or remove the plan with null"
+        yield from _unknown(f"{key}.benchmarks", plan.benchmarks, BENCHMARKS)
+        for benchmark in _asked(plan):
+            sampling = (plan.checkpoint, benchmark, plan.temperature, plan.control.value)
+            if sampling in seen:
+                yield (
+                    f"{key} asks {benchmark} of {plan.checkpoint} at temperature {plan.temperature:g}, control "
+                    f"{plan.control.value}, as {seen[sampling]} does: the same samples twice; name it once"
+                )
+            seen.setdefault(sampling, key)
+    if config.arms.names and config.arms.seeds and not _tests_stage_1(config.eval.plans.get("rl1")):
+        yield (
+            "arms.names are tested by the plan eval.plans.rl1, which must ask checkpoint rl1 for procedural; give it, "
+            "or set arms to null"
+        )
+
+
+def _tests_stage_1(plan: EvalPlan | None) -> bool:
+    return plan is not None and plan.checkpoint == "rl1" and "procedural" in plan.benchmarks
+
+
+def _asked(plan: EvalPlan) -> Iterator[str]:
+    for name in plan.benchmarks:
+        yield from RINGS if name == "procedural" else (name,)
+
+
+def _budgets(config: Config) -> Iterator[str]:
+    """A budget that cannot hold the prompt and one turn trains on truncation only (public fault B29)."""
+    for name, stage in _named(config):
+        yield from _budget(config, f"rl.{name}.max_response", stage.max_response, "rollout.max_prompt")
+        longest = config.rollout.max_prompt + stage.max_response
+        if config.objective.micro_batch_tokens < longest:
+            yield (
+                f"objective.micro_batch_tokens = {config.objective.micro_batch_tokens} holds not one rollout of "
+                f"rollout.max_prompt + rl.{name}.max_response = {longest} tokens; raise it"
+            )
+    yield from _budget(config, "eval.max_response", config.eval.max_response, "eval.max_prompt")
+
+
+def _budget(config: Config, key: str, max_response: int, prompt_key: str) -> Iterator[str]:
+    max_prompt = config.eval.max_prompt if prompt_key.startswith("eval") else config.rollout.max_prompt
+    if max_response < MIN_TURN_TOKENS:
+        yield f"{key} = {max_response} holds no turn; at least {MIN_TURN_TOKENS} tokens are needed"
+    needed = max_prompt + max_response
+    if config.model.source == "random" and needed > config.model.max_positions:
+        yield (
+            f"{prompt_key} + {key} = {needed} tokens exceed model.max_positions = {config.model.max_positions}; lower "
+            "them or raise it"
+        )
+    if needed > config.rollout.kv_tokens:
+        yield (
+            f"rollout.kv_tokens = {config.rollout.kv_tokens} holds not one rollout of {prompt_key} + {key} = {needed} "
+            "tokens; raise it"
+        )
+
+
+def _unknown(key: str, names: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+            yield f"{key}: no {name!r}{hint}"
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"{key} names {name!r} twice; name it once"

@@ -1,0 +1,49 @@
+"""Names of what other packages define, so that a wrong one is refused before the first job.
+
+The packages stay the source: `tests/config/test_names.py` compares.
+"""
+
+from __future__ import annotations
+
+BENCHMARKS = (
+    "procedural",
+    "procedural-numbers",
+    "procedural-composition",
+    "procedural-family",
+    "procedural-dev",
+    "aime24",
+    "aime25",
+    "hmmt25",
+    "math500",
+    "gsm8k",
+    "gpqa_diamond",
+    "bfcl_v3",
+    "bfcl_v3_prompt",
+    "bfcl_v3_path",
+    "ifeval",
+)
+"""`verifier.benchmarks`, and `procedural` for its three test rings together."""
+RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
+FAMILIES = (
+    "bags",
+    "binomial_mod",
+    "bracket",
+    "composition",
+    "counter",
+    "digit_sum",
+    "distance",
+    "divisor_sum",
+    "gcd_divisors",
+    "lcm",
+    "linear",
+    "multiple_count",
+    "power_mod",
+    "prime_sum",
+    "recurrence",
+    "square_list",
+    "square_sum",
+    "tickets",
+)
+"""Problem families that `data.families` may name: `trainer.problems.catalogue`."""
+RESERVED_RUNS = ("reference", "baselines")
+"""Folders of results/ that hold published numbers, not runs."""

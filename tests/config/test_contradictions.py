@@ -1,0 +1,201 @@
+"""What a configuration accepts no job refuses, and nothing asked for is ignored: one line before the first job."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from config.contradictions import RELEASE_MINIMUM, release_adds_up
+from config.errors import ConfigError
+from config.model import SftNoiseSection
+from config.resolve import DEFAULTS, resolve
+from trainer.problems.family import ProblemError
+from trainer.roc_release import refused_splits
+from trainer.teacher import TeacherNoise
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        resolve(overrides=overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+ASKED_TWICE = "{checkpoint: rl3, benchmarks: [aime24], k: 9, temperature: 1.0, limit: 3, control: none}"
+CASES = [
+    (["objective.roc.oversample=1"], "selection = paper has nothing to select from"),
+    (["objective.roc.oversample=1", "objective.roc.selection=random"], "selection = random has nothing"),
+    (["objective.roc.oversample=1", "objective.roc.selection=release"], "selection = release has nothing"),
+    (["objective.roc.selection=none"], "oversample must be 1, not 2"),
+    (["objective.roc.use_p_err=false", "objective.roc.use_p_format=false"], "no penalty to select by"),
+    (
+        ["objective.roc.use_p_err=no", "objective.roc.use_p_format=no", "objective.roc.selection=release"],
+        "no penalty to select by",
+    ),
+    (
+        ["objective.roc.selection=random", "objective.roc.use_repetition=true"],
+        "use_repetition = true never acts",
+    ),
+    (
+        ["objective.roc.selection=random", "objective.roc.transform=permuted"],
+        "transform = permuted never acts",
+    ),
+    (
+        ["objective.roc.selection=release", "objective.roc.transform=inverted"],
+        "transform = inverted never acts",
+    ),
+    (["objective.roc.selection=release", "objective.group_size=15"], "cannot keep G = 15"),
+    (["objective.roc.selection=release", "objective.group_size=3"], "group_size = 3 holds fewer"),
+    (["objective.advantage=correct_only", "objective.penalty_weight=0.3"], "penalty_weight = 0.3 never acts"),
+    (["objective.head_kernel=liger"], "liger runs on a GPU, runtime.device = cpu"),
+    (
+        ["objective.head_kernel=liger", "runtime.device=cuda", "objective.entropy_weight=0.1"],
+        "needs gradients of the entropy",
+    ),
+    (["rl.rl1.warmup_steps=17"], "warmup_steps = 17 is longer than the stage, rl.rl1.steps = 16"),
+    (["rl.rl3.steps=2"], "rl.rl3.warmup_steps = 3 is longer than the stage"),
+    (["rl.rl2.warmup_steps=1"], "rl.rl2.warmup_steps = 1 never acts"),
+    (["rl.rl1.reset_optimizer=false"], "stage 1 has no optimizer to go on with"),
+    (["rl.rl1.pool=hard"], "rl.rl1.pool = hard"),
+    (["rl.rl2.pool=hard"], "rl.rl2.pool = hard"),
+    (
+        ["rl.rl1.prompts_per_step=2001"],
+        "prompts_per_step = 2001 is more than the pool, data.num_train = 2000",
+    ),
+    (["data.num_train=8"], "rl.rl1.prompts_per_step = 16 is more than the pool"),
+    (["rl.filter.problems=15"], "rl.rl3.prompts_per_step = 16 is more than rl.filter.problems = 15"),
+    (
+        ["rollout.tool.state=session", "rollout.tool.own=tests.trainer.example_tool"],
+        "state = session is for the Python",
+    ),
+    (
+        ["rollout.tool.state=off", "rollout.tool.own=tests.trainer.example_tool"],
+        "state = off is for the Python",
+    ),
+    (["rollout.tool.own=tests.trainer.example_tool"], "described by the prompt of rollout.system = full"),
+    (["rollout.tool.state=off", "sandbox.fail_frac=0.1"], "fail_frac = 0.1 never acts"),
+    (["sandbox.wall_s=0.5", "runtime.deterministic=false"], "cpu_s = 1.0 never acts"),
+    (["sandbox.preload=[os;x]"], "sandbox.preload.0"),
+    (["runtime.sandbox_workers=5000"], "runtime.sandbox_workers = 5000"),
+    (["data.families=[lineer]"], "data.families: no 'lineer'; did you mean linear?"),
+    (["data.families=[]"], "data.families = []"),
+    (["data.families=[lcm, lcm]"], "names 'lcm' twice"),
+    (["data.families=[lcm]", "data.source=own"], "data.families is not read"),
+    (["data.num_test=300"], "data.num_test = 300 is below data.min_test = 400"),
+    (["sft.batch_size=24001"], "sft.batch_size = 24001 is more than data.num_sft"),
+    (["sft.warmup_frac=0.7"], "sft.warmup_frac = 0.7 is longer than"),
+    (["sft.noise.no_tool=1.0"], "no_tool = 1.0"),
+    (["sft.noise.wrong_formula_l1=1.0"], "wrong_formula_l1 = 1.0"),
+    (["sft.noise.give_up=1.0"], "retry_bug = 0.15 never acts while sft.noise.give_up = 1"),
+    (["sft.noise.first_bug=0"], "never acts while sft.noise.first_bug = 0"),
+    (["model.path=some/folder"], "model.path = 'some/folder' is not read while model.source is random"),
+    (["model.revision=0123abc"], "model.revision = '0123abc' is not read while model.source is random"),
+    (["model.head_dim=33"], "multiple of 2"),
+    (["eval.plans.rl3.benchmarks=[aime23]"], "eval.plans.rl3.benchmarks: no 'aime23'; did you mean aime2"),
+    (["eval.plans.rl3.benchmarks=[]"], "eval.plans.rl3.benchmarks = []"),
+    (["eval.plans.rl3.benchmarks=[aime24, aime24]"], "names 'aime24' twice"),
+    (["eval.plans.sft.benchmarks=[procedural, procedural-numbers]"], "asks procedural-numbers of sft"),
+    ([f"eval.plans.again={ASKED_TWICE}"], "eval.plans.again asks aime24 of rl3 at temperature 1"),
+    (["eval.plans.rl1=null"], "arms.names are tested by the plan eval.plans.rl1"),
+    (["arms.names=[grpo]"], "arms.names: arm 'grpo' is not among"),
+    (["arms.names=[grpo_2x_prompts]", "data.num_train=20"], "arm grpo_2x_prompts"),
+    (["analysis.top_entropy_frac=0.0"], "analysis.top_entropy_frac = 0.0"),
+    (
+        ["objective.reward=trainer.reward:even"],
+        "no function 'even' there; it has even_ids, coin, well_formed",
+    ),
+    (["objective.reward=no_such_module:f"], "No module named 'no_such_module'"),
+    (["objective.reward=json:nothing"], "has no attribute 'nothing'"),
+    (["objective.reward=sys:path"], "is a list, no function"),
+    (["rollout.tool.own=no_such_tool", "rollout.system=full"], "No module named 'no_such_tool'"),
+    (["rollout.tool.own=json", "rollout.system=full"], "a tool is a module with NAME"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "told"), CASES, ids=[" ".join(case) for case, _ in CASES])
+def test_a_contradiction_is_one_line_that_names_keys_and_values(overrides: list[str], told: str) -> None:
+    assert told in refusal(*overrides)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["objective.roc.use_p_err=false"],
+        [
+            "objective.roc.selection=random",
+            "objective.roc.use_p_err=false",
+            "objective.roc.use_p_format=false",
+        ],
+        ["objective.roc.selection=release", "objective.group_size=16"],
+        ["rl.rl1.warmup_steps=16"],
+        ["rl.rl2.reset_optimizer=true", "rl.rl2.warmup_steps=1"],
+        ["rl.rl3.pool=all", "rl.filter.problems=1"],
+        ["rollout.tool.own=tests.trainer.example_tool", "rollout.system=full"],
+        ["sft.noise.give_up=1.0", "sft.noise.retry_bug=0"],
+        ["data.families=[lcm, linear]"],
+        ["eval.plans.rl1=null", "arms=null"],
+        # An experiment arm leaves a setting of its preset idle; that is no fault of the preset.
+        ["objective.roc.use_repetition=true"],
+    ],
+    ids=" ".join,
+)
+def test_what_lies_beside_it_is_taken(overrides: list[str]) -> None:
+    resolve(overrides=overrides)
+
+
+def test_several_contradictions_are_told_at_once() -> None:
+    line = refusal("rl.rl1.pool=hard", "objective.roc.oversample=1", "eval.plans.rl3.benchmarks=[aime23]")
+    assert all(word in line for word in ("rl.rl1.pool", "oversample", "aime23"))
+
+
+def test_noise_that_the_configuration_takes_the_teacher_takes() -> None:
+    names = ["no_tool", "first_bug", "retry_bug", "give_up", "verify", "two_calls", "wrong_formula_l1"]
+    still = dict.fromkeys(SftNoiseSection.model_fields, 0.0)
+    accepted = 0
+    for values in itertools.product((0.0, 0.5, 1.0), repeat=len(names)):
+        noise = still | dict(zip(names, values, strict=True))
+        try:
+            SftNoiseSection.model_validate(noise)
+        except ValueError:
+            continue
+        accepted += 1
+        try:
+            TeacherNoise(**noise)
+        except ProblemError as error:
+            raise AssertionError(f"{noise}: {error}") from None
+    assert accepted > 100
+
+
+def test_the_rule_of_the_release_refuses_the_same_groups_before_and_within_a_run() -> None:
+    for G in range(2 * RELEASE_MINIMUM, 33):
+        for num in {2 * G, 3 * G, G + 1}:
+            refused = [n for n in range(1, num) if not release_adds_up(num, n, G)]
+            assert refused == refused_splits(num, G), (G, num)
+
+
+def test_a_module_that_prints_leaves_or_raises_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, code, told in (
+        ("leaves", "import os; os._exit(0)", "its import ended the process"),
+        ("exits", "raise SystemExit(3)", "its import raised SystemExit: 3"),
+        ("raises", "print('hello')\n1 / 0", "its import raised ZeroDivisionError"),
+        ("wants", "import no_such_package", "No module named 'no_such_package'"),
+        (
+            "no_json",
+            "NAME, DESCRIPTION, PARAMETERS = 'a', 'b', {'x': {1}}\ndef run(): pass",
+            "PARAMETERS is no JSON",
+        ),
+        ("no_run", "NAME, DESCRIPTION, PARAMETERS, run = 'a', 'b', {}, 3", "run a function"),
+    ):
+        (tmp_path / f"tool_{name}.py").write_text(code)
+        line = refusal(f"rollout.tool.own=tool_{name}", "rollout.system=full")
+        assert told in line, name
+
+
+@pytest.mark.parametrize("preset", sorted(path.stem for path in DEFAULTS.parent.glob("*.yaml")))
+def test_no_preset_contradicts_itself(preset: str) -> None:
+    resolve([DEFAULTS.with_name(f"{preset}.yaml")])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
 import io
 import json
 import os
+import resource
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sandbox import runner, streams
+from sandbox.isolation import Layer
 from sandbox.jail import Jail
 from sandbox.records import Limits
 from sandbox.wire import decode_call
@@ -23,6 +27,25 @@ CELL_HEADER = struct.Struct("<I")
 SESSION_CPU_S = 24 * 3600.0
 """Backstop over all cells of a session; each cell has its own limit."""
 _READ_BYTES = 1 << 16
+_SPARES = ((1, JOB_FD + 1), (2, JOB_FD + 2))
+"""Where a session keeps a second descriptor of its standard output and error."""
+SET_UP = CELL_HEADER.pack(0)
+"""What a session sends first: it is locked in, and no code has run. No outcome is empty."""
+
+
+def new_job_file() -> int:
+    """A file in memory that `mark_set_up` can mark."""
+    return os.memfd_create("job", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+def mark_set_up() -> None:
+    """Say that the child is locked in. The seal that says so can be set once and never be taken off."""
+    fcntl.fcntl(JOB_FD, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL)
+
+
+def is_set_up(job: int) -> bool:
+    """Whether code can have run: until then an end of the child is the fault of the sandbox."""
+    return bool(fcntl.fcntl(job, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL)
 
 
 _no_input = io.TextIOWrapper(io.BytesIO(b""), encoding="utf-8")
@@ -48,12 +71,13 @@ class Launch:
         _place(descriptors)
         _, limits, seed, code, stdin = decode_call(os.pread(JOB_FD, job_bytes, 0))
         _provide_stdin(stdin)
-        self._enter(seat, limits, limits.cpu_s)
+        self._enter(seat, limits, limits.cpu_s, JOB_FD + 1)
         streams.reseed(seed)
+        mark_set_up()
         outcome = self._run(code, limits)
-        text = json.dumps(outcome).encode()
         os.ftruncate(JOB_FD, 0)
-        os.pwrite(JOB_FD, text, 0)
+        os.lseek(JOB_FD, 0, os.SEEK_SET)
+        _write_all(JOB_FD, json.dumps(outcome).encode())
         if at_end is not None:
             at_end()
         os._exit(0)
@@ -61,31 +85,47 @@ class Launch:
     def run_session(self, seat: int, descriptors: tuple[int, int, int]) -> None:
         """A persistent interpreter: one job after the other from the socket, until it closes."""
         _place(descriptors)
+        for number, spare in _SPARES:
+            os.dup2(number, spare)
         link = socket.socket(fileno=JOB_FD)
         namespace: dict[str, Any] = {}
         sys.stdin = _no_input
-        num_cells = 0
+        num_cells = first_bytes = 0
         inbox = bytearray()
         while True:
             job = _receive_job(link, inbox)
             _, limits, seed, code, stdin = decode_call(job)
             if num_cells == 0:
-                self._enter(seat, limits, SESSION_CPU_S)
+                self._enter(seat, limits, SESSION_CPU_S, JOB_FD + 1 + len(_SPARES))
                 streams.reseed(seed)
                 namespace = runner.new_namespace()
+                first_bytes = limits.memory_bytes
+                link.sendall(SET_UP)
             num_cells += 1
             _provide_session_stdin(stdin)
-            outcome = self._run_cell(code, limits, f"<cell {num_cells}>", namespace)
+            with self._memory_limit(limits.memory_bytes, first_bytes):
+                outcome = self._run_cell(code, limits, f"<cell {num_cells}>", namespace)
             text = json.dumps(outcome).encode()
             link.sendall(CELL_HEADER.pack(len(text)) + text)
 
-    def _enter(self, seat: int, limits: Limits, cpu_s: float) -> None:
+    @contextlib.contextmanager
+    def _memory_limit(self, num_bytes: int, first_bytes: int) -> Iterator[None]:
+        """Hold a cell to a lower memory limit than that of the first cell; the supervisor refuses a higher one."""
+        is_lower = num_bytes < first_bytes and Layer.RLIMITS in self.jail.plan.layers
+        hard = self.jail.base_bytes + first_bytes
+        if is_lower:
+            resource.setrlimit(resource.RLIMIT_AS, (self.jail.base_bytes + num_bytes, hard))
+        yield
+        if is_lower:
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+    def _enter(self, seat: int, limits: Limits, cpu_s: float, keep_below: int) -> None:
         self.jail.enter(
             seat,
             cpu_s=cpu_s,
             memory_bytes=limits.memory_bytes,
             server_pid=self.server_pid,
-            keep_below=JOB_FD + 1,
+            keep_below=keep_below,
         )
 
     def _run(self, code: bytes, limits: Limits) -> dict[str, Any]:
@@ -95,7 +135,7 @@ class Launch:
             namespace = runner.new_namespace()
             deadline.start(cpu_s=limits.cpu_s, wall_s=limits.wall_s)
             outcome = runner.execute(source, runner.FILE_NAME, namespace, deadline, limits.output_bytes)
-            outcome = runner.finish(outcome, deadline, self.num_exit_functions)
+            outcome = runner.finish(outcome, deadline, self.num_exit_functions, namespace, source)
             runner.flush_streams()
             deadline.stop()
             outcome = runner.hold_to_limit(outcome, deadline)
@@ -108,8 +148,10 @@ class Launch:
         try:
             source = code.decode("utf-8", "surrogatepass")
             deadline.start(cpu_s=limits.cpu_s, wall_s=limits.wall_s)
+            _reopen_output()
             outcome = runner.execute(source, name, namespace, deadline, limits.output_bytes)
             runner.flush_streams()
+            runner.flush_own_streams(namespace)
             deadline.stop()
             outcome = runner.hold_to_limit(outcome, deadline)
         except BaseException as error:
@@ -126,11 +168,40 @@ def _place(descriptors: tuple[int, int, int]) -> None:
         os.dup2(job, JOB_FD)
 
 
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write to the end: a write stops short at the limit of a file's size, and the next one says so."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _reopen_output() -> None:
+    """A cell finds its standard output and error open, whatever a cell before has closed or put there."""
+    for number, spare in _SPARES:
+        with contextlib.suppress(OSError):
+            os.dup2(spare, number)
+    if _is_closed(sys.stdout):
+        if _is_closed(sys.__stdout__):
+            sys.__stdout__ = runner.new_output(1)
+        sys.stdout = sys.__stdout__
+    if _is_closed(sys.stderr):
+        if _is_closed(sys.__stderr__):
+            sys.__stderr__ = runner.new_output(2)
+        sys.stderr = sys.__stderr__
+
+
+def _is_closed(stream: Any) -> bool:
+    try:
+        return stream is None or bool(stream.closed)
+    except Exception:  # a stream of the code's own, which need not know
+        return False
+
+
 def _provide_stdin(stdin: bytes) -> None:
     if not stdin:
         return
     descriptor = os.memfd_create("stdin")
-    os.write(descriptor, stdin)
+    _write_all(descriptor, stdin)
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.dup2(descriptor, 0)
 

@@ -110,7 +110,8 @@ def _read_cases(file: Path) -> Iterator[tuple[ToolCall, dict[str, Any] | None]]:
     except (OSError, UnicodeDecodeError) as error:
         fail(f"cannot read {file}: {error}; give a UTF-8 file with one JSON object per line")
     seen: set[str] = set()
-    for number, line in enumerate(text.splitlines(), start=1):
+    # JSON lines end at a newline only: splitlines would also cut inside a text, at U+2028 and others.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{file} line {number}"

@@ -115,7 +115,7 @@ def judge(
         if how.deterministic and status is Status.TIMEOUT:
             stdout = stderr = ""  # how far the code came is a matter of the clock
         error = ToolError(
-            type=error.type,
+            type=_shown(error.type, how),
             message=_shown(error.message, how),
             traceback=_traceback(error, status, how),
         )
@@ -169,13 +169,21 @@ def _status_of(
 
 
 def _death(code: int, ending: Ending) -> tuple[Status, ToolError]:
-    if code < 0:
-        how = f"killed by signal {-code} ({_signal_name(-code)})"
-    else:
-        how = f"exit code {code} before the code had ended" if code else "ended without a result"
+    how = how_it_died(code) if code else "ended without a result"
     return Status.CRASH, ToolError(
         type="InterpreterDied", message=f"the interpreter died: {how}", traceback=""
     )
+
+
+def how_it_died(code: int) -> str:
+    """An exit code in words.
+
+    >>> how_it_died(-9), how_it_died(3)
+    ('killed by signal 9 (SIGKILL)', 'exit code 3 before the code had ended')
+    """
+    if code < 0:
+        return f"killed by signal {-code} ({_signal_name(-code)})"
+    return f"exit code {code} before the code had ended"
 
 
 def _signal_name(number: int) -> str:
@@ -192,21 +200,29 @@ def _traceback(error: ToolError, status: Status, how: Reading) -> str:
 
 
 def _shown(text: str, how: Reading) -> str:
-    """Text without the call's temporary folder, lone surrogates and, when deterministic, addresses."""
+    """Text without the call's temporary folder and, when deterministic, addresses."""
     if not text:
         return text
     if how.folder in text:
         text = text.replace(how.folder, SHOWN_FOLDER)
     if how.deterministic and "at 0x" in text:
         text = _ADDRESS.sub("at 0x0", text)
-    if not text.isascii():
-        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text
 
 
 def _text(record: dict[str, object] | None, key: str, limit: int) -> str:
+    """A text that the child left: the only way from its record into a result, so every text of a result is UTF-8."""
     value = record.get(key) if record else None
-    return value[:limit] if isinstance(value, str) else ""
+    return without_surrogates(value[:limit]) if isinstance(value, str) else ""
+
+
+def without_surrogates(text: str) -> str:
+    r"""Text that UTF-8 can hold: a lone surrogate becomes its escape, as in Python's own stderr.
+
+    >>> without_surrogates("a\ud800")
+    'a\\ud800'
+    """
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _count(record: dict[str, object] | None, key: str) -> int:

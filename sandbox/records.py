@@ -28,7 +28,7 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
     """The caller withdrew the call."""
     SESSION_LOST = "session_lost"
-    """The persistent interpreter of this session is gone; its state cannot be trusted."""
+    """The infrastructure lost the persistent interpreter of this session. What the code itself ended is a CRASH."""
     REJECTED = "rejected"
     """Never started: the queue was full or the call malformed."""
     LOST = "lost"

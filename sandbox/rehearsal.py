@@ -16,7 +16,7 @@ import os
 import sys
 
 from sandbox import kernel, pages, runner, streams
-from sandbox.child import JOB_FD, Launch
+from sandbox.child import JOB_FD, Launch, new_job_file
 from sandbox.isolation import Layer
 from sandbox.records import Limits, ToolCall
 from sandbox.wire import decode_call, encode_call
@@ -66,8 +66,9 @@ def _play(program: str, deadline: runner.Deadline) -> None:
     _, limits, seed, code, _ = decode_call(payload)
     streams.reseed(seed)
     source = code.decode("utf-8", "surrogatepass")
-    outcome = runner.execute(source, runner.FILE_NAME, runner.new_namespace(), deadline, limits.output_bytes)
-    outcome = runner.finish(outcome, deadline, sys.maxsize)
+    namespace = runner.new_namespace()
+    outcome = runner.execute(source, runner.FILE_NAME, namespace, deadline, limits.output_bytes)
+    outcome = runner.finish(outcome, deadline, sys.maxsize, namespace, source)
     runner.flush_streams()
     json.dumps(outcome).encode()
 
@@ -92,7 +93,7 @@ def _pages_of_trial(launch: Launch, program: str) -> set[int]:
     """Addresses of the pages that a call of `program` in a child writes."""
     spans = pages.private_spans()
     payload = encode_call(ToolCall(id="trial", code=program, limits=Limits()))
-    job, out, err = (os.memfd_create(name) for name in ("job", "out", "err"))
+    job, out, err = new_job_file(), os.memfd_create("out"), os.memfd_create("err")
     os.write(job, payload)
     pid = os.fork()
     if pid == 0:

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from sandbox import kernel
-from sandbox.child import CELL_HEADER
+from sandbox.child import CELL_HEADER, SET_UP
 from sandbox.fleet import Server
 from sandbox.outcome import Ending, max_outcome_bytes
 from sandbox.records import Limits, Status
@@ -115,7 +115,13 @@ class Session:
         for descriptor in (self.out, self.err):
             append_only(descriptor)
         self.is_live = True
+        self.is_set_up = False
+        """Its interpreter is locked in. Until then its end is the fault of the sandbox."""
         self.why_lost = ""
+        self.is_blamed = False
+        """It was lost by the doing of its own code."""
+        self.memory_bytes = 0
+        """The limit of its first cell, which no later one may exceed."""
         self.run: Run | None = None
         self.waiting: deque[Pending] = deque()
         self.pid = 0
@@ -133,16 +139,25 @@ class Session:
         self._theirs.close()
 
     def cpu_s_now(self) -> float:
-        """CPU seconds used in all by the interpreter."""
+        """CPU seconds used in all by the interpreter; of one that has just died, those up to its last cell."""
         if self.pid:
             with contextlib.suppress(OSError):
-                self._cpu_s = time.clock_gettime(kernel.cpu_clock_of(self.pid))
+                return time.clock_gettime(kernel.cpu_clock_of(self.pid))
         return self._cpu_s
+
+    def idle_cpu_s(self) -> float:
+        """CPU seconds used since its last cell ended, by threads that the cells left behind."""
+        return self.cpu_s_now() - self._cpu_s
+
+    def lose(self, why: str, *, is_blamed: bool) -> None:
+        """Note why it is lost, and whether its own code did it. The first reason counts."""
+        if not self.why_lost:
+            self.why_lost, self.is_blamed = why, is_blamed
 
     def begin(self, pending: Pending, now: float) -> Run:
         """Start a cell on an idle session."""
         self.run = Run(
-            pending=pending, seat=self.seat, server=self.server, start_t=now, base_cpu_s=self._cpu_s
+            pending=pending, seat=self.seat, server=self.server, start_t=now, base_cpu_s=self.cpu_s_now()
         )
         self.last_used_t = now
         for descriptor in (self.out, self.err):
@@ -172,6 +187,9 @@ class Session:
 
     def take_outcome(self) -> bytes | None:
         """The outcome of the cell, when it is complete."""
+        if not self.is_set_up and self.inbox.startswith(SET_UP):
+            self.is_set_up = True
+            del self.inbox[: len(SET_UP)]
         if len(self.inbox) < CELL_HEADER.size:
             return None
         size = CELL_HEADER.size + CELL_HEADER.unpack_from(self.inbox)[0]
@@ -198,11 +216,10 @@ class Session:
         self._cpu_s = used_s
         self.last_used_t = time.monotonic()
 
-    def retire(self, why: str) -> None:
+    def retire(self) -> None:
         """The interpreter is gone."""
         self.is_live = False
         self.run = None
-        self.why_lost = self.why_lost or why
         self.link.close()
         self._theirs.close()
         os.close(self.out)

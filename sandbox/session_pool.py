@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 from sandbox import outcome, scratch
 from sandbox.child import CELL_HEADER
-from sandbox.records import Status
+from sandbox.records import Status, ToolError, ToolResult
 from sandbox.runs import READ_BYTES, Connection, Pending, Run, Session
 from sandbox.wire import refusal, refusal_when_withdrawn
 from sandbox.zygote import Op
 
 if TYPE_CHECKING:
     from sandbox.supervisor import Supervisor
+
+IDLE_CPU_S = 0.5
+"""What a session may use between two cells: an honest one, whose threads sleep, uses next to nothing."""
 
 
 class SessionPool:
@@ -45,8 +48,14 @@ class SessionPool:
         key = (pending.connection.serial, pending.session)
         session = self._by_name.get(key)
         if session is not None and (session.why_lost or not session.is_live):
-            text = f"session is gone: {session.why_lost}"
-            self.desk.answer(pending, refusal(Status.SESSION_LOST, text))
+            self.desk.answer(pending, _refusal_of(session))
+            return
+        if session is not None and pending.limits.memory_bytes > session.memory_bytes:
+            text = (
+                f"limits.memory_bytes is {pending.limits.memory_bytes}; this session began with "
+                f"{session.memory_bytes}, and none of its cells may have more"
+            )
+            self.desk.answer(pending, refusal(Status.REJECTED, text))
             return
         session = session or self._new_session(key, pending)
         if session is None:
@@ -80,6 +89,7 @@ class SessionPool:
         seat = self._free_seats.pop()
         scratch.make_seat(desk.plan.tmp_root, seat, desk.uid_of(seat))
         session = Session(key, seat, server)
+        session.memory_bytes = pending.limits.memory_bytes
         self._by_name[key] = self._by_seat[seat] = session
         self.by_link[session.link.fileno()] = session
         desk.poller.register(session.link.fileno(), select.EPOLLIN)
@@ -102,12 +112,13 @@ class SessionPool:
             return
         except OSError:
             data = b""
-        if not data:  # the exit itself is reported by the fork server
+        if not data:  # it has ended, which the fork server reports, or its code has closed the channel
             self._forget_link(session)
+            session.server.ask(Op.KILL, session.seat)
             return
         session.inbox += data
         if session.run is None or session.is_over_full():
-            session.server.ask(Op.KILL, session.seat)  # it speaks out of turn
+            self._kill(session, "its code wrote on the channel of the results", is_blamed=True)
             return
         text = session.take_outcome()
         if text is not None:
@@ -125,9 +136,9 @@ class SessionPool:
             result = refusal(run.verdict, "cancelled")
         desk.answer(run.pending, result)
         if run.is_killed:  # its outcome was faster than the kill
-            session.why_lost = session.why_lost or f"its last cell ended as {result.status}"
+            session.lose(f"its last cell ended as {result.status}", is_blamed=run.verdict is None)
         elif result.status in (Status.OUTPUT_LIMIT, Status.CRASH):
-            self._kill(session, f"its last cell ended as {result.status}")
+            self._kill(session, f"its last cell ended as {result.status}", is_blamed=True)
         elif session.waiting and not session.why_lost:
             desk.queue.appendleft(session.waiting.popleft())
 
@@ -145,7 +156,10 @@ class SessionPool:
                 self._conclude(session, run, text)
             else:
                 self._conclude_dead(session, run, pid, status, cpu_s, rss_bytes)
-        self._retire(seat, "its interpreter ended")
+        if session is not None and session.is_set_up and pid > 0:
+            how = outcome.how_it_died(os.waitstatus_to_exitcode(status))
+            session.lose(f"its interpreter died between two cells ({how})", is_blamed=True)
+        self._retire(seat, "its interpreter could not be set up")
 
     def _conclude_dead(
         self, session: Session, run: Run, pid: int, status: int, cpu_s: float, rss_bytes: int
@@ -153,12 +167,16 @@ class SessionPool:
         run.is_over = True
         if run.verdict is not None or pid <= 0:
             why = "cancelled" if run.verdict else "no process could be started"
+            session.lose(f"its last cell was {why}" if run.verdict else why, is_blamed=False)
             self.desk.answer(run.pending, refusal(run.verdict or Status.LOST, why))
+            return
+        if not session.is_set_up:
+            self.desk.answer(run.pending, self.desk.refusal_of_set_up(session.err))
             return
         code = os.waitstatus_to_exitcode(status)
         ending = run.ending(code or 1, max(0.0, cpu_s - run.base_cpu_s), rss_bytes)
         result = self.desk.judge(None, session.out, session.err, ending, run)
-        session.why_lost = session.why_lost or f"its last cell ended as {result.status}"
+        session.lose(f"its last cell ended as {result.status}", is_blamed=True)
         self.desk.answer(run.pending, result)
 
     def on_server_death(self, seat: int, run: Run | None) -> None:
@@ -174,10 +192,10 @@ class SessionPool:
         session = self._by_seat.pop(seat, None)
         if session is not None:
             self._forget_link(session)
-            session.retire(why)
+            session.lose(why, is_blamed=False)
+            session.retire()
             for pending in session.waiting:
-                text = f"session is gone: {session.why_lost}"
-                self.desk.answer(pending, refusal(Status.SESSION_LOST, text))
+                self.desk.answer(pending, _refusal_of(session))
             session.waiting.clear()
         self.desk.clean(seat)
         self._free_seats.append(seat)
@@ -193,7 +211,7 @@ class SessionPool:
         """The client is done with a session; its name is free at once, for another interpreter."""
         session = self._by_name.pop((connection.serial, name), None)
         if session is not None and session.is_live:
-            session.why_lost = session.why_lost or "it was closed"
+            session.lose("it was closed", is_blamed=False)
             session.server.ask(Op.KILL, session.seat)
 
     def cancel_waiting(self, connection: Connection, number: int) -> None:
@@ -221,11 +239,11 @@ class SessionPool:
         """Kill the session that has been idle longest; False when none is idle."""
         idle = self._idle()
         if idle:
-            self._kill(min(idle, key=lambda session: session.last_used_t), why)
+            self._kill(min(idle, key=lambda session: session.last_used_t), why, is_blamed=False)
         return bool(idle)
 
-    def _kill(self, session: Session, why: str) -> None:
-        session.why_lost = why
+    def _kill(self, session: Session, why: str, *, is_blamed: bool) -> None:
+        session.lose(why, is_blamed=is_blamed)
         session.server.ask(Op.KILL, session.seat)
 
     def evict_for_memory(self) -> bool:
@@ -237,4 +255,23 @@ class SessionPool:
         oldest = time.monotonic() - self.desk.settings.session_idle_s
         for session in self._idle():
             if session.last_used_t < oldest:
-                self._kill(session, "it was idle for too long")
+                self._kill(session, "it was idle for too long", is_blamed=False)
+
+    def end_busy(self) -> None:
+        """End the sessions whose threads go on working between two cells, where no limit of a cell holds them."""
+        for session in self._idle():
+            if session.idle_cpu_s() > IDLE_CPU_S:
+                why = f"its threads used over {IDLE_CPU_S:g} s of CPU between two cells"
+                self._kill(session, why, is_blamed=True)
+
+
+def _refusal_of(session: Session) -> ToolResult:
+    """The result of a cell of a lost session.
+
+    What its own code did is the code's crash: no code can turn a bad rollout into a failure of the infrastructure.
+    """
+    text = f"session is gone: {session.why_lost}"
+    if not session.is_blamed:
+        return refusal(Status.SESSION_LOST, text)
+    error = ToolError(type="InterpreterDied", message=text, traceback="")
+    return ToolResult(id="", status=Status.CRASH, error=error)

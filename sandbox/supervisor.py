@@ -19,6 +19,7 @@ from collections import deque
 from dataclasses import asdict
 
 from sandbox import fleet, orphans, outcome, scratch, tiers
+from sandbox.child import is_set_up, new_job_file
 from sandbox.isolation import Layer
 from sandbox.launch import StartError, prepare
 from sandbox.records import Status, ToolResult
@@ -33,6 +34,7 @@ from sandbox.wire import (
     decode_call,
     encode_result,
     fault_of_limits,
+    fault_of_stdin,
     pack,
     refusal,
     refusal_when_full,
@@ -252,7 +254,7 @@ class Supervisor:
 
     def _accept(self, connection: Connection, number: int, payload: bytes) -> None:
         try:
-            session, limits, _seed, code, _stdin = decode_call(payload)
+            session, limits, _seed, code, stdin = decode_call(payload)
         except WireError as error:
             self._post(
                 connection, pack(Kind.RESULT, number, encode_result(refusal(Status.REJECTED, str(error))))
@@ -260,7 +262,7 @@ class Supervisor:
             return
         tier = self.tiers.last if session is not None else self.tiers.of(code)
         pending = Pending(connection, number, session, limits, payload, tier, time.monotonic())
-        fault = fault_of_limits(limits)
+        fault = fault_of_limits(limits) or fault_of_stdin(len(stdin))
         if session is not None and len(session) > MAX_NAME_CHARS:
             fault = f"session has more than {MAX_NAME_CHARS} characters"
         if fault or len(code) > 4 * 2**20:
@@ -301,7 +303,7 @@ class Supervisor:
             self.answer(pending, refusal(Status.LOST, "no fork server is alive"))
             return
         seat = self.free_seats.pop()
-        files = (os.memfd_create("job"), os.memfd_create("out"), os.memfd_create("err"))
+        files = (new_job_file(), os.memfd_create("out"), os.memfd_create("err"))
         os.write(files[0], pending.payload)
         for descriptor in files[1:]:
             append_only(descriptor)
@@ -359,6 +361,8 @@ class Supervisor:
             self.answer(
                 run.pending, refusal(verdict, "cancelled" if run.verdict else "no process could be started")
             )
+        elif status != 0 and not is_set_up(run.files[0]):
+            self.answer(run.pending, self.refusal_of_set_up(run.files[2]))
         elif run.pending.connection.is_open:
             code = os.waitstatus_to_exitcode(status)
             job = run.files[0]
@@ -369,6 +373,12 @@ class Supervisor:
             self.answer(run.pending, self.judge(record, run.files[1], run.files[2], ending, run))
         for descriptor in run.files:
             os.close(descriptor)
+
+    @staticmethod
+    def refusal_of_set_up(err: int) -> ToolResult:
+        """The result of a call whose child ended before any code ran: the fault is the sandbox's."""
+        why = os.pread(err, 400, 0).decode("utf-8", "replace").strip() or "it was killed"
+        return refusal(Status.LOST, f"the process of the call could not be set up: {why}")
 
     def judge(
         self, record: dict[str, object] | None, out: int, err: int, ending: outcome.Ending, run: Run
@@ -451,6 +461,7 @@ class Supervisor:
             self.free_seats.append(seat)
         orphans.reap(self._server_pids())
         self.sessions.evict_idle()
+        self.sessions.end_busy()
         self.memory_is_low = memory_available_bytes() < self.settings.memory_low_bytes
         if self.memory_is_low and not self.sessions.evict_for_memory() and not self.runs:
             self.memory_is_low = False  # waiting would free nothing

@@ -18,7 +18,8 @@ from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
 
 MAX_FRAME_BYTES = 64 * 2**20
 MAX_CODE_BYTES = 2**20
-MAX_STDIN_BYTES = 16 * 2**20
+MAX_STDIN_BYTES = 2**22
+"""As UTF-8. No larger than one file of a call (`sandbox.jail.MAX_FILE_BYTES`): the child puts its input into one."""
 MAX_NAME_CHARS = 200
 MAX_SECONDS = 3600.0
 MAX_OUTPUT_BYTES = 16 * 2**20
@@ -103,15 +104,30 @@ def fault_of(call: ToolCall) -> str:
     if not isinstance(call.code, str) or not isinstance(call.stdin, str):
         return "code and stdin must be text"
     for name, value in (("id", call.id), ("session", call.session)):
-        if value is not None and (not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS):
-            return f"{name} must be text of 1 to {MAX_NAME_CHARS} characters"
+        if value is not None and not _is_name(value):
+            return f"{name} must be text of 1 to {MAX_NAME_CHARS} characters, without lone surrogates"
     if len(call.code) > MAX_CODE_BYTES:
         return f"code has {len(call.code)} characters; at most {MAX_CODE_BYTES} are run"
-    if len(call.stdin) > MAX_STDIN_BYTES:
-        return f"stdin has {len(call.stdin)} characters; at most {MAX_STDIN_BYTES} are passed"
+    if len(call.stdin) > MAX_STDIN_BYTES // 4 and (
+        fault := fault_of_stdin(len(call.stdin.encode("utf-8", "surrogatepass")))
+    ):
+        return fault
     if not isinstance(call.seed, int) or call.seed.bit_length() >= 8 * _SEED_BYTES:
         return f"seed must be a whole number of fewer than {8 * _SEED_BYTES} bits"
     return fault_of_limits(call.limits)
+
+
+def _is_name(value: object) -> bool:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS:
+        return False
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def fault_of_stdin(num_bytes: int) -> str:
+    """What is wrong with a standard input of that size, whoever sent it; empty when nothing is."""
+    if num_bytes <= MAX_STDIN_BYTES:
+        return ""
+    return f"stdin has {num_bytes} bytes as UTF-8; at most {MAX_STDIN_BYTES} are passed, so the call did not start"
 
 
 def fault_of_limits(limits: Limits) -> str:

@@ -74,16 +74,8 @@ def _new_stdio() -> None:
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(
         io.BufferedReader(io.FileIO(0, "r", closefd=False)), encoding="utf-8", errors="surrogateescape"
     )
-    streams_of = []
-    for number in (1, 2):
-        raw = io.FileIO(number, "w", closefd=False)
-        streams_of.append(
-            io.TextIOWrapper(
-                io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True
-            )
-        )
-    sys.stdout = sys.__stdout__ = streams_of[0]
-    sys.stderr = sys.__stderr__ = streams_of[1]
+    sys.stdout = sys.__stdout__ = runner.new_output(1)
+    sys.stderr = sys.__stderr__ = runner.new_output(2)
 
 
 class Zygote:
@@ -211,12 +203,31 @@ class Zygote:
 
 
 def _step_back(pid: int, niceness: int) -> None:
-    """Lower the priority of a child."""
+    """Lower the priority of a child, thread by thread, until no thread is found that was missed.
+
+    The kernel keeps a priority per thread, and a new thread takes that of the one that starts it.
+    """
+    done: set[int] = set()
+    while left := _threads_of(pid) - done:
+        for thread in left:
+            with contextlib.suppress(ProcessLookupError):
+                _step_thread_back(thread, niceness)
+        done |= left
+
+
+def _threads_of(pid: int) -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+    except OSError:
+        return {pid}
+
+
+def _step_thread_back(thread: int, niceness: int) -> None:
     if niceness < IDLE_CLASS:
-        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+        os.setpriority(os.PRIO_PROCESS, thread, niceness)
     else:
         with contextlib.suppress(PermissionError):
-            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+            os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int, int]:
@@ -251,6 +262,8 @@ def start(orders: dict[str, Any]) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         deadline = runner.Deadline()
         deadline.install()
+        gc.collect()
+        gc.freeze()  # a call ends with a collection, and so does each of the rehearsal
         rehearse(orders["modules"], deadline)
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
         signals = move_high(kernel.signal_descriptor((signal.SIGCHLD,)))

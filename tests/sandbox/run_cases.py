@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ ENDS_BY_WALL_TIME = ("long sleep", "thread that never ends")
 def read_cases() -> list[dict[str, Any]]:
     """All cases of the file beside this one."""
     text = (Path(__file__).parent / "hostile.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def call_of(case: dict[str, Any]) -> ToolCall:
@@ -28,13 +29,25 @@ def call_of(case: dict[str, Any]) -> ToolCall:
     cpu_s = float(case.get("timeout", 10.0))
     wall_s = cpu_s if case["id"] in ENDS_BY_WALL_TIME else 120.0
     limits = Limits(cpu_s=cpu_s, wall_s=wall_s)
-    return ToolCall(id=case["id"], code=case["code"], stdin=case.get("stdin", ""), limits=limits)
+    session = case["id"] if "before" in case else None
+    return ToolCall(
+        id=case["id"], code=case["code"], stdin=case.get("stdin", ""), limits=limits, session=session
+    )
+
+
+def calls_before(case: dict[str, Any]) -> list[ToolCall]:
+    """The earlier cells of a case that is the last cell of a session: its `before`."""
+    call = call_of(case)
+    cells = case.get("before", ())
+    return [replace(call, id=f"{call.id}#{number}", code=code) for number, code in enumerate(cells)]
 
 
 def main(settings: dict[str, Any]) -> None:
     """Run all cases at once, then one more call in every seat."""
     cases = read_cases()
     with Sandbox(niceness=0, decayed_niceness=0, **settings) as sandbox:
+        for case in cases:
+            sandbox.run_many(calls_before(case))
         futures = [sandbox.submit(call_of(case)) for case in cases]
         results = [future.result() for future in futures]
         faults = {

@@ -17,7 +17,7 @@ import pytest
 from sandbox.client import Sandbox
 from sandbox.expectation import fault_of_result
 from sandbox.records import Limits, ToolCall
-from tests.sandbox.run_cases import call_of, read_cases
+from tests.sandbox.run_cases import call_of, calls_before, read_cases
 
 CASES = read_cases()
 NOBODY = 65534
@@ -28,6 +28,7 @@ PACKAGES = ("numpy", "numpy.libs", "sympy", "mpmath")
 @pytest.mark.hostile
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_a_case_ends_as_wanted(sandbox: Sandbox, case: dict[str, Any]) -> None:
+    sandbox.run_many(calls_before(case))
     result = sandbox.run(call_of(case))
     assert fault_of_result(result, case["want"]) == "", result
     after = sandbox.run(
@@ -41,7 +42,9 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     shared_before = set(os.listdir("/dev/shm"))
     with Sandbox(workers=2, preload=(), tmp_dir=str(tmp_path)) as own:
         pids = [own.started["supervisor"], *own.started["zygotes"]]
-        own.run_many(call_of(case) for case in CASES if "import numpy" not in case["code"])
+        own.run_many(
+            call_of(case) for case in CASES if "import numpy" not in case["code"] and "before" not in case
+        )
         status = own.status()
         assert status["running"] == status["queued"] == 0
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

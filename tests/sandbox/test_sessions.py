@@ -6,11 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from sandbox.client import Sandbox
-from sandbox.records import Status, ToolResult
+from sandbox.records import Limits, Status, ToolResult
 from tests.sandbox.conftest import new_call
 
 Run = Callable[..., ToolResult]
@@ -47,7 +48,7 @@ STUBBORN = "while True:\n    try:\n        while True: sum(range(99))\n    excep
     ],
     ids=["crash", "hard timeout", "flood"],
 )
-def test_a_session_that_its_code_ended_is_said_to_be_lost_until_it_is_closed(
+def test_a_session_that_its_code_ended_stays_a_crash_of_the_code_until_it_is_closed(
     sandbox: Sandbox, run: Run, code: str, status: Status
 ) -> None:
     name = f"ended by {status}"
@@ -55,7 +56,9 @@ def test_a_session_that_its_code_ended_is_said_to_be_lost_until_it_is_closed(
     assert run(code, session=name, cpu_s=0.5).status is status
     for _ in range(2):  # not once only: the second caller must not get a fresh start unknowingly
         result = run("x", session=name)
-        assert result.status is Status.SESSION_LOST
+        assert (
+            result.status is Status.CRASH
+        )  # a loss of the infrastructure would abort the rollout, without reward
         assert result.error is not None
         assert result.error.message == f"session is gone: its last cell ended as {status}"
     sandbox.close_session(name)
@@ -122,6 +125,60 @@ def test_the_cell_behind_a_cancelled_one_is_lost_with_the_session_and_no_crash()
 def test_output_belongs_to_its_own_cell(run: Run) -> None:
     assert run("print('one')", session="out").stdout == "one\n"
     assert run("print('two')\ninput()", session="out", stdin="typed").stdout == "two\n"
+
+
+def test_a_session_whose_threads_work_on_between_cells_is_ended_by_its_own_doing(run: Run) -> None:
+    run(
+        "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()", session="busy"
+    )
+    time.sleep(2.5)
+    result = run("1", session="busy")
+    assert result.status is Status.CRASH
+    assert result.error is not None
+    assert "between two cells" in result.error.message
+
+
+def test_a_cell_is_not_charged_with_what_ran_before_it(run: Run) -> None:
+    burn = "import threading\nthreading.Thread(target=lambda: sum(range(12_000_000))).start()"
+    run(burn, session="charged", cpu_s=10.0)
+    time.sleep(1.5)
+    for _ in range(3):
+        assert run("1", session="charged", cpu_s=0.2).status is Status.OK
+
+
+FILL = "try:\n    x = bytearray({} * 2**20)\nexcept MemoryError:\n    x = None\nx is None"
+
+
+def test_each_cell_has_its_own_memory_limit(sandbox: Sandbox) -> None:
+    def limited(mib: int, take: int) -> ToolResult:
+        limits = Limits(cpu_s=10.0, wall_s=120.0, memory_bytes=mib * 2**20)
+        return sandbox.run(replace(new_call(FILL.format(take), session="memory"), limits=limits))
+
+    assert limited(512, 300).value == "False"
+    assert limited(128, 300).value == "True"
+    assert limited(512, 300).value == "False"
+    refused = limited(1024, 1)
+    assert refused.status is Status.REJECTED
+    assert refused.error is not None
+    assert "began with" in refused.error.message
+
+
+NICENESS = """
+import os, threading, time
+seen = []
+def look():
+    while len(seen) < 400:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        time.sleep(0.002)
+threading.Thread(target=look).start()
+"""
+
+
+def test_threads_are_stepped_back_with_their_call() -> None:
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=5) as small:
+        before = os.getpriority(os.PRIO_PROCESS, 0)
+        result = small.run(new_call(NICENESS + "while len(seen) < 400: time.sleep(0.01)\nseen[0], seen[-1]"))
+    assert result.value == f"({before}, {min(19, before + 5)})"
 
 
 def test_an_idle_session_is_evicted_and_says_so() -> None:

@@ -4,6 +4,7 @@ from snakemake.utils import min_version
 
 from analysis.closing import closing_lines
 from config.workflow import Workflow
+from trainer.start import require_start
 
 min_version("9.18")
 
@@ -11,7 +12,11 @@ min_version("9.18")
 configfile: "config/tiny.yaml"
 
 
-WORKFLOW = Workflow.start(config)
+WORKFLOW = Workflow.start(
+    workflow.config_settings.configfiles,
+    workflow.config_settings.config,
+    is_main=workflow.is_main_process,
+)
 RUN = WORKFLOW.run
 
 
@@ -58,7 +63,9 @@ include: "analysis/rules.smk"
 
 
 onstart:
-    WORKFLOW.write_start()
+    WORKFLOW.begin(
+        {job.rule.name for job in workflow.dag.needrun_jobs()}, require_start
+    )
 
 
 onsuccess:

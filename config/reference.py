@@ -26,15 +26,29 @@ HEAD = """\
 <!-- Written by `python -m config docs` from config/model.py and the presets; do not edit. -->
 
 `config/tiny.yaml` gives every key a value and is the default; any other file overrides some of them. Mappings merge
-deeply, lists are replaced whole, later files win, `--set` wins over files.
+deeply, lists are replaced whole. Values are read by the rules of YAML 1.2: `1e-6` is a number, `off` a word, `010` ten.
+
+What gives a key, the weakest first:
+
+1. `config/tiny.yaml`
+2. files in their order: `--config` of a command, `--configfile` of Snakemake or `configfile` of a workflow profile
+3. `--set key=value` of a command, `--config key=value` of Snakemake
+4. `--profile paper` of `python -m verifier evaluate`, but for what 3 and 5 give
+5. an option of a command that says the same, such as `-k`, `--temperature` or `--data`
+
+On Snakemake's command line `--configfile` takes the place of a profile's own file: name both. Each `snakemake` call
+prints what its configuration was made of. `null` removes a plan (`eval.plans.NAME: null`), empties a list, and switches
+`arms` and `sft.noise` off.
 
 ```bash
 python -m config show --config config/micro.yaml --set rl.rl1.steps=5   # the resolved whole, or one line and status 2
 snakemake --cores all --configfile config/micro.yaml my.yaml            # the same files for the whole pipeline
 ```
 
-Snakemake's own `--config key=value` passes nested values as text; use a file. An unknown key, a wrong type or a value
-out of bounds stops everything before the first job, with the nearest known key or the allowed values.
+Snakemake's own `--config key=value` passes nested values as text; use a file. An unknown key, a wrong type, a value out
+of bounds, and settings that contradict each other ([contradictions.py](../config/contradictions.py)) stop everything
+before the first job, with the nearest known key, the allowed values or a way out. What the machine lacks (a checkpoint
+folder, benchmark files, a GPU, a preloaded module) stops a run before its first job as well.
 
 All sections but [runtime](#runtime) are semantic: they enter rule parameters and digests, and a changed key reruns the
 rules that read its section and what follows from them (the table in `tests/pipeline/test_keys.py`). `runtime` says

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,12 +24,15 @@ from config.arms import (
     load_arms,
     stage_sections,
 )
+from config.command import one_line_errors
 from config.errors import ConfigError
 from config.model import Config
-from config.resolve import resolve_mapping
+from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
 from config.sections import canonical, sections_json
 
 T = TypeVar("T")
+_PATH = re.compile(r"[\w./~+@%,:=-]+")
+"""What neither the shell nor Snakemake reads as something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,26 @@ class Workflow:
     config: Config
 
     @classmethod
-    def start(cls, mapping: Mapping[str, Any]) -> Workflow:
-        """Check Snakemake's `config`; a wrong one ends the call with one line and status 2."""
+    def start(cls, files: Sequence[Path], given: Mapping[str, Any], *, is_main: bool = True) -> Workflow:
+        """Resolve the files of `--configfile` and the values of `--config`, and say on standard error which win.
+
+        The files are read again here: Snakemake's own reading of them follows YAML 1.1. A wrong configuration ends the
+        call with one line and status 2.
+
+        Args:
+            files: in order; later ones win.
+            given: values of `--config`, which win over files.
+            is_main: false in a job that Snakemake starts itself, which says nothing.
+        """
         # Jobs run the interpreter and the commands of the environment that runs Snakemake.
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        return cls(cls._checked(lambda: resolve_mapping(mapping)))
+        config = cls._checked(lambda: _resolved(files, given))
+        if is_main and (files or given):
+            print(precedence(files, given), file=sys.stderr, flush=True)
+            replaced = replaced_file(sys.argv, files)
+            if replaced:
+                print(replaced, file=sys.stderr, flush=True)
+        return cls(config)
 
     @property
     def run(self) -> str:
@@ -124,6 +143,17 @@ class Workflow:
         named = {plan.checkpoint for plan in self.config.eval.plans.values()}
         return [name for name in ("base", "sft", "rl1", "rl2", "rl3") if name in named]
 
+    def begin(self, rules: Collection[str], require: Callable[[Config, Collection[str]], None]) -> None:
+        """Ask whether this machine has what the jobs need, then leave their files; else one line and status 2.
+
+        Args:
+            rules: whose jobs will run.
+            require: raises ConfigError for what is missing (`trainer.start.require_start`).
+        """
+        with one_line_errors():
+            require(self.config, rules)
+            self.write_start()
+
     def write_start(self) -> None:
         """Leave runtime.json for the jobs and run.json for the report."""
         folder = Path(self.run)
@@ -136,3 +166,52 @@ class Workflow:
             "config": self.config.model_dump(mode="json"),
         }
         (folder / "run.json").write_text(json.dumps(started, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def precedence(files: Sequence[Path], given: Mapping[str, Any]) -> str:
+    """One line: what a configuration was made of, the weakest first.
+
+    >>> precedence([Path("config/small.yaml"), Path("my.yaml")], {"runtime": {"run": "x"}})
+    'configuration: config/tiny.yaml < config/small.yaml < my.yaml < --config runtime (the last to give a key wins)'
+    """
+    named = [os.path.relpath(path) for path in files]
+    named = [f"config/{DEFAULTS.name}", *(name for name in named if name != f"config/{DEFAULTS.name}")]
+    if given:
+        named.append(f"--config {' '.join(given)}")
+    return f"configuration: {' < '.join(named)} (the last to give a key wins)"
+
+
+def replaced_file(arguments: Sequence[str], files: Sequence[Path]) -> str | None:
+    """A line when `--configfile` took the place of a profile's own file, which Snakemake does without a word."""
+    for number, argument in enumerate(arguments):
+        option, equals, value = argument.partition("=")
+        if option not in ("--profile", "--workflow-profile"):
+            continue
+        profile = Path(value if equals else "".join(arguments[number + 1 : number + 2]))
+        try:
+            settings = read_yaml(profile / "config.yaml")
+        except ConfigError:
+            continue
+        own = settings.get("configfile") or []
+        for name in [own] if isinstance(own, str) else own:
+            if Path(name).absolute() not in [Path(path).absolute() for path in files]:
+                return (
+                    f"note: --configfile replaces {name} of {profile}; to keep both: --configfile {name} "
+                    + " ".join(os.path.relpath(path) for path in files)
+                )
+    return None
+
+
+def _resolved(files: Sequence[Path], given: Mapping[str, Any]) -> Config:
+    merged = read_yaml(DEFAULTS)
+    for path in files:
+        merged = merge(merged, read_yaml(Path(path)))
+    source = ", ".join([*(os.path.relpath(path) for path in files), *(["--config"] if given else [])])
+    config = decided(resolve_mapping(merge(merged, given), source=source or DEFAULTS.name))
+    results = config.runtime.paths.results
+    if not _PATH.fullmatch(results):
+        raise ConfigError(
+            f"runtime.paths.results = {results!r} holds a blank or a sign that the shell or Snakemake reads otherwise; "
+            "take another folder"
+        )
+    return config

@@ -21,6 +21,7 @@ from trainer.grpo import OPTIMIZER
 from trainer.model import random_model, save_model, use_threads
 from trainer.run_folder import RunFolder
 from trainer.sampling import chat_format
+from trainer.start import pretrained_fault
 from trainer.tokenizer import END_OF_TEXT, SPECIAL, FolderCodec, save_tokenizer, train_tokenizer
 from trainer.weights import one_line, read_model
 
@@ -45,6 +46,8 @@ def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
     made.mkdir(parents=True)
     chat = chat_format(view.rollout)
     if view.model.source == "pretrained":
+        if fault := pretrained_fault(view.model):
+            raise ConfigError(fault)
         _copy_pretrained(Path(view.model.path), made, chat)
         facts: dict[str, Any] = {}
     else:
@@ -84,10 +87,6 @@ def _make_random(view: Any, documents: Path, chat: ChatFormat, made: Path) -> di
 
 def _copy_pretrained(source: Path, made: Path, chat: ChatFormat) -> None:
     """Weights and tokenizer as they are; the chat template becomes that of the rollouts (`trainer.template`)."""
-    if not (source / "config.json").is_file():
-        raise ConfigError(
-            f"model.path = {source}: holds no config.json; give a Hugging Face checkpoint folder"
-        )
     for path in source.iterdir():
         if path.name in _NOT_PRETRAINED:
             continue

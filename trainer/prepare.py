@@ -18,6 +18,7 @@ from trainer.checkpoint import Manifest, verify, write_folder
 from trainer.problems.family import ProblemError
 from trainer.problems.splits import Splits, generate_splits
 from trainer.run_folder import RunFolder
+from trainer.start import source_fault
 from trainer.types import Problem
 
 RING = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
@@ -26,10 +27,8 @@ RING = {"numbers": "test-numbers", "composition": "test-composition", "family": 
 
 def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
     """Draw all splits and publish them. Raises ConfigError when a problem occurs twice or a ring is too small."""
-    if data.source != "procedural":
-        raise ConfigError(
-            f"data.source = {data.source!r}: only procedural problems can be prepared without the hub"
-        )
+    if fault := source_fault(data):
+        raise ConfigError(fault)
     began = time.monotonic()
     splits = _generate(data)
     duplicates = splits.count_duplicates()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config.resolve import keys, resolve
+from config.resolve import keys, merge, resolve
 from tests.pipeline.checkout import scheduled
 from tests.pipeline.conftest import MicroRun
 
@@ -64,6 +64,7 @@ VALUES: dict[str, Any] = {
     "model.path": "elsewhere",
     "model.revision": "0123456789abcdef",
     "model.heads": 4,
+    "model.head_dim": 34,
     "model.source": None,
     "model.max_positions": 1100,
     "data.families": ["linear"],
@@ -75,11 +76,15 @@ VALUES: dict[str, Any] = {
     "rollout.keep": "trained",
     "rollout.max_prompt": 330,
     "rollout.tool.own": "my_tool",
+    "objective.roc.selection": "random",
     "objective.roc.oversample": 3,
     "objective.reward": None,
     "objective.optimizer.betas": [0.9, 0.99],
     "objective.updates_per_step": 2,
     "sft.betas": [0.9, 0.99],
+    "rl.rl1.pool": None,
+    "rl.rl2.pool": None,
+    "rl.rl1.reset_optimizer": None,
     "arms.names": ["grpo_g"],
     "analysis.confidence": 0.9,
     "eval.plans": {"rl3": {"k": 3}},
@@ -92,6 +97,18 @@ VALUES: dict[str, Any] = {
 }
 """Changed values where flipping, adding one or taking another allowed value will not do. None: changing it is refused
 or names another run."""
+
+ALONGSIDE: dict[str, dict[str, Any]] = {
+    "model.path": {"model": {"source": "pretrained"}},
+    "model.revision": {"model": {"source": "pretrained", "path": "elsewhere"}},
+    "rollout.tool.own": {"rollout": {"system": "full"}},
+    "objective.head_kernel": {"runtime": {"device": "cuda"}},
+    "rl.rl2.warmup_steps": {"rl": {"rl2": {"reset_optimizer": True}}},
+    "rl.rl3.reset_optimizer": {"rl": {"rl3": {"warmup_steps": 0}}},
+}
+"""What a changed key needs beside it, of the same section or of `runtime`, to contradict nothing."""
+
+TOOL = "NAME, DESCRIPTION, PARAMETERS = 'own', 'A tool.', {}\n\n\ndef run():\n    return 1\n"
 
 
 def test_each_key_schedules_the_rules_of_the_table(micro_run: MicroRun) -> None:
@@ -120,7 +137,7 @@ def expected(key: str) -> dict[str, int]:
 
 def _changed(key: str) -> Any:
     """Another valid value: booleans flip, numbers grow or shrink, names take another allowed one."""
-    from config.resolve import DEFAULTS, merge, read_yaml
+    from config.resolve import DEFAULTS, read_yaml
 
     value: Any = merge(read_yaml(DEFAULTS), read_yaml(DEFAULTS.with_name("micro.yaml")))
     for part in key.split("."):
@@ -153,7 +170,9 @@ def _dry_run(run: MicroRun, key: str, value: Any) -> str:
     nested: Any = value
     for part in reversed(key.split(".")):
         nested = {part: nested}
+    nested = merge(nested, ALONGSIDE.get(key, {}))
     nested.setdefault("runtime", {}).setdefault("run", "micro")
+    (run.checkout.root / "my_tool.py").write_text(TOOL, encoding="utf-8")
     config = run.checkout.root / "changed.yaml"
     config.write_text(yaml.safe_dump(nested), encoding="utf-8")
     output = run.checkout.root / "dry.txt"

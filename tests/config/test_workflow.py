@@ -1,0 +1,54 @@
+"""How Snakemake's call becomes a configuration: the same reading as everywhere, and a line that says what won."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.errors import ConfigError
+from config.resolve import DEFAULTS, resolve
+from config.workflow import _resolved, precedence, replaced_file
+
+MICRO = DEFAULTS.with_name("micro.yaml")
+
+
+def test_files_and_values_are_read_as_by_every_command(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("objective: {optimizer: {lr: 1e-6}}\nrollout: {tool: {state: off}}\nruntime: {run: no}\n")
+    found = _resolved([MICRO, mine], {"arms": {"seeds": 0}})
+    assert found == resolve([MICRO, mine], ["arms.seeds=0"])
+    assert (found.runtime.run, found.rollout.tool.state) == ("no", "off")
+
+
+def test_values_of_the_command_line_win_over_files(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("runtime: {run: file}\n")
+    assert _resolved([mine], {"runtime": {"run": "given"}}).runtime.run == "given"
+    assert precedence([mine], {"runtime": {}}).endswith(
+        "mine.yaml < --config runtime (the last to give a key wins)"
+    )
+
+
+def test_what_is_wrong_is_told_with_the_file_that_holds_it(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("rl: {rl1: {pool: hard}}\n")
+    with pytest.raises(ConfigError, match=r"mine\.yaml: rl\.rl1\.pool = hard"):
+        _resolved([mine], {})
+
+
+@pytest.mark.parametrize("folder", ["my results", "{run}", "a;b", "$HOME/x", "it's"])
+def test_a_folder_that_the_shell_or_snakemake_reads_otherwise_is_refused(folder: str) -> None:
+    with pytest.raises(ConfigError, match=r"runtime\.paths\.results = .* take another folder"):
+        _resolved([], {"runtime": {"paths": {"results": folder}}})
+
+
+@pytest.mark.parametrize("words", [["--workflow-profile", "PROFILE"], ["--profile=PROFILE"]])
+def test_a_profiles_own_file_that_is_not_read_is_named(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("configfile: config/small.yaml\n")
+    arguments = ["snakemake", *(word.replace("PROFILE", str(tmp_path)) for word in words)]
+    line = replaced_file(arguments, [Path("my.yaml")])
+    assert line is not None
+    assert "--configfile config/small.yaml my.yaml" in line
+    assert replaced_file(arguments, [Path("config/small.yaml"), Path("my.yaml")]) is None
+    assert replaced_file(["snakemake", "-n"], []) is None

@@ -1,0 +1,85 @@
+"""What the jobs of a run need of this machine, asked before the first of them: an hour of SFT comes before stage 1."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from config.errors import ConfigError
+from config.model import Config, DataSection, ModelSection
+
+_ON_DEVICE = {"sft", "rl1", "rl2", "hard", "rl3", "origin", "arm", "score"}
+_EVALUATE = {"evaluate", "evaluate_late", "sampling_grid"}
+_WITH_TOOL = {"corpus", "rl1", "rl2", "hard", "rl3", "origin", "arm", *_EVALUATE}
+
+
+def require_start(config: Config, rules: Collection[str]) -> None:
+    """Raises ConfigError, in one line, for what some job of these rules would refuse."""
+    faults = list(_faults(config, set(rules)))
+    if faults:
+        raise ConfigError("; ".join(faults))
+
+
+def _faults(config: Config, rules: set[str]) -> Iterator[str]:
+    if "data" in rules and (fault := source_fault(config.data)):
+        yield fault
+    if "base" in rules and config.model.source == "pretrained" and (fault := pretrained_fault(config.model)):
+        yield fault
+    data = config.runtime.paths.data
+    if rules & _EVALUATE and data is not None and not Path(data).is_dir():
+        yield f"runtime.paths.data = {data}: is not a folder; name the folder of the benchmark files, or null"
+    if rules & _WITH_TOOL:
+        for name in config.sandbox.preload:
+            if importlib.util.find_spec(name.partition(".")[0]) is None:
+                yield f"sandbox.preload: no module {name!r} here; install it, or take it out"
+    if rules & _ON_DEVICE and config.runtime.device == "cuda":
+        if not _sees_a_gpu():
+            yield "runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu"
+        elif config.objective.head_kernel == "liger" and importlib.util.find_spec("liger_kernel") is None:
+            yield "objective.head_kernel = liger needs the package liger-kernel; install it, or set chunked"
+
+
+def source_fault(data: DataSection) -> str | None:
+    """Why problems of this source cannot be had, or None."""
+    if data.source == "procedural":
+        return None
+    return f"data.source = {data.source!r}: only procedural problems can be prepared without the hub"
+
+
+def pretrained_fault(model: ModelSection) -> str | None:
+    """Why the pretrained checkpoint cannot be taken, or None."""
+    folder = Path(model.path or "")
+    if not (folder / "config.json").is_file():
+        return f"model.path = {folder}: holds no config.json; give a Hugging Face checkpoint folder"
+    if model.revision is None:
+        return None
+    found = downloaded_revision(folder)
+    if found is None:
+        return (
+            f"model.revision = {model.revision}: {folder} has no download record to compare with; fetch it with "
+            "`hf download --revision`, or set model.revision to null"
+        )
+    if not found.startswith(model.revision):
+        return (
+            f"model.revision = {model.revision}: {folder} was downloaded at {found}; fetch the other, or set "
+            "model.revision to null"
+        )
+    return None
+
+
+def downloaded_revision(folder: Path) -> str | None:
+    """The commit of a folder made by `hf download --local-dir`: first line of the record beside config.json's copy."""
+    record = folder / ".cache" / "huggingface" / "download" / "config.json.metadata"
+    try:
+        return record.read_text(encoding="utf-8").split("\n")[0].strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _sees_a_gpu() -> bool:
+    """Asked in a process of its own: torch would stay in this one for the whole run."""
+    code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

@@ -1,6 +1,6 @@
-"""Killable worker processes for the symbolic path.
+"""Killable worker processes for what no counter can bound: the symbolic path, and the checks of IFEval.
 
-A worker is a child process that imports sympy once and keeps a fork of itself to compute. It waits for the fork
+A worker is a child process that imports its engine once and keeps a fork of itself to compute. It waits for the fork
 with its own clock, kills it at the limit and forks another at once. The asking side has a later limit of its own. No
 signals or alarms, so any thread may ask. Workers start at first use, die with the pool, and end by themselves when the
 asking process closes its end of the pipe.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import importlib
 import json
 import os
 import queue
@@ -24,12 +25,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from verifier.policy import CASE_LIMIT_S
 
+SYMBOLIC, INSTRUCTIONS = "symbolic", "instructions"
+ENGINES = {SYMBOLIC: "verifier.symbolic", INSTRUCTIONS: "verifier.instruction_engine"}
+"""What a worker can run: a module with `OPERATIONS` (name -> function of gold and answer) and `warm_up`."""
 START_LIMIT_S = 60.0
-"""Importing sympy on a loaded machine; not charged to a case."""
+"""Importing an engine on a loaded machine; not charged to a case."""
 BACKSTOP_S = 5.0
 """How much longer the asking side waits before it gives up on the worker itself."""
 MEMORY_BYTES = 3 << 30
@@ -39,7 +44,7 @@ MEMORY_BYTES = 3 << 30
 class Reply:
     """What a worker said: `value`, or `error`, or neither when it was killed at the limit."""
 
-    value: bool | None = None
+    value: bool | str | None = None
     error: str = ""
     """The engine could not read or compare the answer."""
     failed: str = ""
@@ -50,7 +55,8 @@ class Reply:
 class Worker:
     """One child process. Not shared between threads: take it from a `Pool`."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: str = SYMBOLIC) -> None:
+        self._engine = engine
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
@@ -97,7 +103,7 @@ class Worker:
         root = str(Path(__file__).resolve().parents[1])
         path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
         process = subprocess.Popen(
-            [sys.executable, "-m", "verifier.workers"],
+            [sys.executable, "-m", "verifier.workers", self._engine],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -109,7 +115,7 @@ class Worker:
         if read_line(process.stdout.fileno(), START_LIMIT_S) != b"ready\n":
             process.kill()
             process.wait()
-            raise RuntimeError("the symbolic worker did not start: is math-verify installed?")
+            raise RuntimeError(f"the worker of {self._engine} did not start: is its package installed?")
         self._process, self._owner = process, os.getpid()
         return process
 
@@ -157,9 +163,9 @@ def _death_of(pid: int | None) -> Iterator[int | None]:
 class Pool:
     """A fixed number of lazily started workers; safe to use from many threads."""
 
-    def __init__(self, num_workers: int = 1) -> None:
+    def __init__(self, num_workers: int = 1, engine: str = SYMBOLIC) -> None:
         self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()
-        self._all = [Worker() for _ in range(num_workers)]
+        self._all = [Worker(engine) for _ in range(num_workers)]
         for worker in self._all:
             self._idle.put(worker)
 
@@ -183,34 +189,35 @@ class Pool:
 
 
 _lock = threading.Lock()
-_shared: Pool | None = None
-_shared_owner = 0
+_shared: dict[tuple[int, str], Pool] = {}
+"""By process and engine."""
 
 
-def shared_pool() -> Pool:
-    """The pool of this process; a forked child gets its own."""
-    global _shared, _shared_owner
+def shared_pool(engine: str = SYMBOLIC) -> Pool:
+    """The pool of this process for an engine; a forked child gets its own."""
+    key = os.getpid(), engine
     with _lock:
-        if _shared is None or _shared_owner != os.getpid():
-            _shared, _shared_owner = Pool(), os.getpid()
-            atexit.register(_shared.close)
-        return _shared
+        if key not in _shared:
+            _shared[key] = Pool(engine=engine)
+            atexit.register(_shared[key].close)
+        return _shared[key]
 
 
 def close() -> None:
     """Stop the shared workers; the next question starts them again."""
     with _lock:
-        if _shared is not None and _shared_owner == os.getpid():
-            _shared.close()
+        for (owner, _), pool in _shared.items():
+            if owner == os.getpid():
+                pool.close()
 
 
-_DIED = "the symbolic engine died"
+ENGINE_DIED = "the engine died"
 
 
 class _Fork:
     """The fork that computes; lives inside the worker."""
 
-    def __init__(self, inherited: int) -> None:
+    def __init__(self, engine: ModuleType, inherited: int) -> None:
         """`inherited` is the worker's reply pipe: a copy of it in the fork outlives the worker and hides its end."""
         request_read, self._request = os.pipe()
         self._reply, reply_write = os.pipe()
@@ -221,7 +228,7 @@ class _Fork:
                 os.close(fd)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the questions are the worker's to read
             _die_with(worker)
-            _compute(request_read, reply_write)
+            _compute(engine, request_read, reply_write)
         os.close(request_read)
         os.close(reply_write)
 
@@ -229,11 +236,11 @@ class _Fork:
         try:
             os.write(self._request, line)
         except OSError:
-            return Reply(error=_DIED)
+            return Reply(error=ENGINE_DIED)
         answer = read_line(self._reply, limit_s)
         if answer is None:
             return Reply(timed_out=True)
-        return Reply(**json.loads(answer)) if answer else Reply(error=f"{_DIED}: memory or a crash")
+        return Reply(**json.loads(answer)) if answer else Reply(error=f"{ENGINE_DIED}: memory or a crash")
 
     def close(self) -> None:
         os.kill(self._pid, signal.SIGKILL)
@@ -253,22 +260,19 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _compute(requests: int, replies: int) -> None:
+def _compute(engine: ModuleType, requests: int, replies: int) -> None:
     """Body of the fork; never returns."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
-            reply = _answer(json.loads(line))
+            reply = _answer(engine, json.loads(line))
             os.write(replies, json.dumps({"value": reply.value, "error": reply.error}).encode() + b"\n")
     os._exit(0)
 
 
-def _answer(request: dict[str, Any]) -> Reply:
-    from verifier import symbolic
-
-    run = {"equal": symbolic.equal, "math_verify": symbolic.math_verify}[request["op"]]
+def _answer(engine: ModuleType, request: dict[str, Any]) -> Reply:
     try:
-        return Reply(value=run(request["gold"], request["answer"]))
+        return Reply(value=engine.OPERATIONS[request["op"]](request["gold"], request["answer"]))
     except Exception as error:  # whatever the engine raises is the reply, never a score
         return Reply(error=f"{type(error).__name__}: {error}"[:200])
 
@@ -278,23 +282,15 @@ def main() -> None:
     sys.setrecursionlimit(3000)
     replies = os.dup(1)
     os.dup2(2, 1)
-    from verifier import symbolic
-
-    # The first use of each kind builds tables and imports modules; no case pays for it.
-    for expression in (
-        "\\frac{1}{2}",
-        "\\int_0^1 x dx",
-        "\\lim_{x \\to 0} x",
-        "\\sum_{k=1}^{\\infty} \\frac{1}{2^k}",
-    ):
-        symbolic.equal(expression, "0.5")
-    fork = _Fork(replies)
+    engine = importlib.import_module(ENGINES[sys.argv[1]])
+    engine.warm_up()
+    fork = _Fork(engine, replies)
     os.write(replies, b"ready\n")
     for line in sys.stdin.buffer:
         reply = fork.ask(line, json.loads(line)["limit_s"])
-        if reply.timed_out or reply.error.startswith(_DIED):
+        if reply.timed_out or reply.error.startswith(ENGINE_DIED):
             fork.close()
-            fork = _Fork(replies)
+            fork = _Fork(engine, replies)
         record = {"value": reply.value, "error": reply.error, "timed_out": reply.timed_out}
         os.write(replies, json.dumps(record).encode() + b"\n")
     fork.close()

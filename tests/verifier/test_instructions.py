@@ -1,6 +1,7 @@
 """IFEval: a passing and a failing response for each of the 25 types, and what the reference cannot do."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,14 @@ import pytest
 
 from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
 from verifier.benchmarks import benchmark
-from verifier.instructions import Instruction, check_response, four_numbers, grade_instructions
-from verifier.verdict import VerdictKind
+from verifier.instructions import (
+    Instruction,
+    check_response,
+    four_numbers,
+    grade_instructions,
+    grade_response,
+)
+from verifier.verdict import Verdict, VerdictKind
 
 pytest.importorskip(
     "if_verifiable", reason="the checks of IFEval are an extra: pip install if-verifiable==0.1.2"
@@ -140,6 +147,55 @@ def _sample(text: str, stop: StopReason = StopReason.ANSWER) -> Trajectory:
     return Trajectory(
         run="r", checkpoint="c", benchmark="ifeval", problem="p", sample=0, turns=turns, stop=stop
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("piece", "size"), [("<<", 120_000), ("<<", 1_000_000), ("A. ", 300_000), ("[", 120_000)]
+)
+def test_a_response_that_the_reference_cannot_check_in_time_is_a_timeout(piece: str, size: int) -> None:
+    """27 seconds, and on a megabyte an exception that ended the evaluation."""
+    asked = [Instruction(id=id, kwargs=kwargs) for id, kwargs, _, _ in CASES]
+    grade_response(PROMPT, asked, ENGLISH * 100)  # starts the worker
+    start = time.monotonic()
+    found = grade_response(PROMPT, asked, piece * (size // len(piece)), id="p")
+    assert time.monotonic() - start < 10.0
+    assert {verdict.verdict for verdict in found.values()} == {VerdictKind.TIMEOUT}
+    assert found["strict"].extracted == "0" * len(asked)
+
+
+def test_a_response_nested_too_deep_is_unparsed() -> None:
+    found = grade_response(PROMPT, [Instruction(id="detectable_format:json_format", kwargs={})], "[" * 1900)
+    assert {verdict.verdict for verdict in found.values()} == {VerdictKind.UNPARSED}
+    endless = grade_response(PROMPT, [Instruction(id="punctuation:no_comma", kwargs={})], "a" * 4_000_001)
+    assert endless["strict"].verdict is VerdictKind.UNPARSED
+
+
+@pytest.mark.parametrize("length", [500, 20_000])
+def test_short_and_long_responses_are_checked_alike(length: int) -> None:
+    """The one in this process, the other in a worker."""
+    text = ("A river has a bank. " * 1000)[:length]
+    asked = [Instruction(id="keywords:existence", kwargs={"keywords": ["bank"]}),
+             Instruction(id="keywords:forbidden_words", kwargs={"forbidden_words": ["river"]})]  # fmt: skip
+    found = grade_response(PROMPT, asked, text)
+    assert (found["strict"].extracted, found["loose"].extracted) == ("10", "10")
+    assert found["strict"].verdict is VerdictKind.WRONG
+
+
+def test_a_prompt_without_instructions_is_an_error_and_not_a_pass() -> None:
+    with pytest.raises(ValueError, match="without instructions"):
+        grade_response(PROMPT, [], "anything")
+
+
+def test_responses_stay_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    asked = [Instruction(id="language:response_language", kwargs={"language": "de"})]
+    grade_response(PROMPT, asked, "#### 1234 ####")
+    assert "1234" not in caplog.text
+
+
+def test_four_numbers_of_no_graded_sample_are_unknown() -> None:
+    lost = Verdict(id="a", verdict=VerdictKind.INFRA_FAILED)
+    assert set(four_numbers([{"strict": lost, "loose": lost}]).values()) == {None}
 
 
 def test_four_numbers_come_from_the_verdicts() -> None:

@@ -9,15 +9,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
-from verifier.answers import Answer, Expression, Text, read
+from verifier.answers import Answer, Expression, Text
 from verifier.arithmetic import Undefined
 from verifier.budget import TooHeavy, budget
 from verifier.equality import same
-from verifier.latex import Unreadable
+from verifier.latex import Node, Unreadable
 from verifier.normalise import normalise, skeleton, words
 from verifier.numerals import whole
 from verifier.policy import MAX_ANSWER_CHARS
+from verifier.reading import read
 
 
 class Outcome(StrEnum):
@@ -72,7 +74,7 @@ def _compare(gold: str, answer: str) -> Comparison:
     grouped = _GROUPED_GOLD.fullmatch(gold_text) is not None
     left = read(gold_text)
     right = read(answer_text, grouped=grouped)
-    if (isinstance(left, Text) or isinstance(right, Text)) and words(gold_text) == words(answer_text) != "":
+    if isinstance(left, Text) and isinstance(right, Text) and words(gold_text) == words(answer_text) != "":
         return Comparison(Outcome.EQUAL, "same words")
     return Comparison(Outcome.EQUAL if same(left, right) else Outcome.DIFFERENT, _kind(left))
 
@@ -85,6 +87,10 @@ def compare_integers(gold: str, answer: str) -> Comparison:
     >>> compare_integers("5", "500").outcome.value, compare_integers("5", "10/2").outcome.value
     ('different', 'different')
     """
+    return _within_budget(_compare_integers, gold, answer)
+
+
+def _compare_integers(gold: str, answer: str) -> Comparison:
     wanted = integer_literal(gold)
     if wanted is None:
         return Comparison(Outcome.UNREADABLE, "gold is no integer")
@@ -95,18 +101,38 @@ def compare_integers(gold: str, answer: str) -> Comparison:
 
 
 def integer_literal(text: str) -> int | None:
-    """The integer that a text spells out, after an optional `name =`; None if it spells anything else."""
+    """The integer that a text spells out; None if it spells anything else.
+
+    Before it may stand a name or a chain of equals signs that holds: `x = 73`, `m + n = 25 + 48 = 73`.
+
+    >>> integer_literal("m+n = 25+48 = 73"), integer_literal("m=25, n=73"), integer_literal("x = 8 = 7")
+    (73, None, None)
+    """
     if len(text) > MAX_ANSWER_CHARS:
         return None
     plain = normalise(text)
-    if "=" in plain:
-        plain = plain.rsplit("=", 1)[1].strip()
-    plain = re.sub(r"^\\text\s*\{\s*([^{}]*?)\s*\}$", r"\1", plain.replace("\\deg", "").strip()).strip("{} ")
+    before, equals, last = plain.rpartition("=")
+    value = _spelled_integer(last)
+    if value is None or not before.strip():
+        return value
+    try:
+        return value if equals and same(read(plain), _integer(value)) else None
+    except (Unreadable, Undefined):
+        return None
+
+
+def _integer(value: int) -> Answer:
+    return Expression(Node("num", value=Fraction(value), name="int"))
+
+
+def _spelled_integer(plain: str) -> int | None:
+    plain = re.sub(r"\\(?:deg|usd|eur|gbp|jpy)(?![A-Za-z])", "", plain).strip()
+    plain = re.sub(r"^\\text\s*\{\s*([^{}]*?)\s*\}$", r"\1", plain).strip("{} ")
     match = _INTEGER.fullmatch(plain)
     if match is None:
         return None
-    digits = match.group(2).replace(",", "")
-    return -whole(digits) if match.group(1) == "-" else whole(digits)
+    value = whole(match.group(2).replace(",", ""))
+    return -value if match.group(1) == "-" else value
 
 
 def _kind(answer: Answer) -> str:

@@ -18,6 +18,7 @@ from verifier.normalise import normalise, skeleton
 from verifier.policy import MAX_ANSWER_CHARS
 
 REL_TOL = 1e-4
+_WORDS_AT_END = re.compile(r" ?\\text ?\{[^{}]*\}$")
 MAX_LOOSE_CHARS = 2000
 _BEFORE = ("answer:", "answer is", "answers are")
 _AFTER = ("is answer", "is the answer", "are answers", "are the answers")
@@ -90,12 +91,13 @@ def loosely_equal(gold: str, answer: str) -> bool:
 
 def _loose(text: str) -> str:
     text = normalise(text)
+    text = _WORDS_AT_END.sub("", text)
     text = re.sub(r"_\{?\d+\}?$", "", text)
     if re.fullmatch(r"[\d, ]+", text):
         text = re.sub(r"[, ]", "", text)
     if len(text) > 2 and text[0] in "([" and text[-1] in ")]":
         text = text[0] + text[1:-1] + ")"
-    return text.replace("\\deg", "").replace("\\pct", "")
+    return re.sub(r"\\(?:deg|pct|usd|eur|gbp|jpy)(?![A-Za-z])", "", text).strip()
 
 
 def _number(text: str, pi: str | None) -> Number | None:

@@ -19,8 +19,9 @@ from verifier.answers import (
 )
 from verifier.arithmetic import agree, as_real, is_real, same_value, value_of
 from verifier.budget import TooHeavy, spend
-from verifier.latex import Node
+from verifier.latex import Node, Unreadable
 from verifier.realsets import NotASet, real_set, same_set
+from verifier.units import same_unit
 
 MIN_DIGITS = 6
 """Significant digits from which a decimal may stand for an exact value."""
@@ -31,7 +32,11 @@ _MAX_MATCHED = 200
 def same(a: Answer, b: Answer) -> bool:
     """Equality of two structured answers; symmetric."""
     spend(5)
-    a, b = _bare(a), _bare(b)
+    left, right = _bare(a), _bare(b)
+    return left is not None and right is not None and _same_bare(left, right)
+
+
+def _same_bare(a: Answer, b: Answer) -> bool:
     if isinstance(a, Expression) and isinstance(b, Expression):
         return _same_expression(a, b)
     if isinstance(a, Union) and isinstance(b, Sequence):
@@ -44,8 +49,6 @@ def same(a: Answer, b: Answer) -> bool:
         verdict = _same_relation(a, b)
         if verdict is not None:
             return verdict
-    if isinstance(a, Matrix) or isinstance(b, Matrix):
-        return _same_matrix(a, b)
     if isinstance(a, Bracketed) and isinstance(b, Bracketed):
         return _same_bracketed(a, b)
     if isinstance(a, Sequence) and isinstance(b, Sequence):
@@ -56,14 +59,65 @@ def same(a: Answer, b: Answer) -> bool:
         verdict = _relation_against_value(relation, value)
         if verdict is not None:
             return verdict
+    if isinstance(a, Matrix) or isinstance(b, Matrix):
+        return _same_matrix(a, b)
     return _same_real_set(a, b)
 
 
-def _bare(answer: Answer) -> Answer:
-    """A single member in braces is not unwrapped; a single bare one is."""
+def _bare(answer: Answer) -> Answer | None:
+    """A single bare member is unwrapped, and a chain of equals signs is shortened; None for a chain that is untrue."""
     if isinstance(answer, Sequence) and len(answer.members) == 1 and not answer.braced:
-        return answer.members[0]
-    return answer
+        answer = answer.members[0]
+    return _shortened(answer) if _is_equation(answer) else answer
+
+
+def _shortened(relation: Answer) -> Answer | None:
+    """`x = 5+1 = 6` as `x = 6`, `5+1 = 6` as `6`, `6 = x` as `x = 6`; None when a link does not hold.
+
+    Every side without a name has to equal the last; `x = 8 = 7` says nothing.
+    """
+    assert isinstance(relation, Relation)
+    sides = relation.sides
+    if _is_value(sides[0]) and all(_is_name(side) for side in sides[1:]):
+        sides = sides[::-1]
+    values = [side for side in sides if _is_value(side)]
+    last = sides[-1]
+    if any(not same(value, last) for value in values[:-1]):
+        return None
+    if len(values) == len(sides):
+        return last
+    if len(sides) == 2:
+        return Relation(sides, ("=",))
+    return _without_middle(sides)
+
+
+def _without_middle(sides: tuple[Answer, ...]) -> Answer | None:
+    """A chain with names: the links in the middle must be names, values equal to the last side, or identities."""
+    first, last = sides[0], sides[-1]
+    middle = [side for side in sides[1:-1] if not _is_value(side) and not _is_name(side)]
+    if any(not same(side, last) for side in middle):
+        return None
+    if not _is_name(first) and not isinstance(last, Text) and _mentions_names(last) and same(first, last):
+        return last
+    if not _is_name(first) and any(_is_value(side) for side in sides[1:-1]):
+        return Relation(
+            (first, last, last), ("=", "=")
+        )  # it was worked out, so it is no equation to be solved
+    return Relation((first, last), ("=",))
+
+
+def _is_value(side: Answer) -> bool:
+    return isinstance(side, Expression) and not side.node.variables()
+
+
+def _mentions_names(side: Answer) -> bool:
+    return isinstance(side, Expression) and bool(side.node.variables())
+
+
+def _is_name(side: Answer) -> bool:
+    if isinstance(side, Expression):
+        return _names_only(side.node) or _of_segments(side.node)
+    return isinstance(side, Text)
 
 
 def _as_list(answer: Answer) -> Answer:
@@ -117,7 +171,10 @@ def _as_words(answer: Answer) -> str:
 
 
 def _same_expression(a: Expression, b: Expression) -> bool:
-    if a.unit and b.unit and a.unit != b.unit:
+    units_agree = same_unit(a.unit, b.unit)
+    if units_agree is None:
+        raise Unreadable(f"the words {a.unit.lstrip('?#')!r} beside {b.unit.lstrip('?#')!r}")
+    if not units_agree:
         return False
     if a.modulus is not None and b.modulus is not None and a.modulus != b.modulus:
         return False
@@ -279,6 +336,7 @@ def _names_of(relation: Relation) -> frozenset[str]:
 
 
 def _same_equation(a: Relation, b: Relation) -> bool:
+    a, b = (Relation((side.sides[0], side.sides[-1]), ("=",)) for side in (a, b))
     left, right = _name_on_left(a), _name_on_left(b)
     if left and right:
         if left == right:
@@ -349,11 +407,21 @@ def _relation_against_value(relation: Relation, value: Answer) -> bool | None:
     if set(relation.ops) != {"="}:
         return None
     last = relation.sides[-1]
-    if _name_on_left(relation):
+    if _name_on_left(relation) or (isinstance(last, Matrix) and _is_named_matrix(relation.sides[0])):
         return same(last, value)
+    if _mentions_names(last) and isinstance(value, Expression) and not _is_name(relation.sides[0]):
+        return same(relation.sides[0], last) and same(last, value)  # an identity: x(x+2) = x^2+2x
     if not isinstance(last, Expression) or not isinstance(value, Expression) or last.node.variables():
         return False
     return _is_named_sum(relation) and same(last, value)
+
+
+def _is_named_matrix(side: Answer) -> bool:
+    """`A`, `AB` or `A^{-1}`: a product without a number."""
+    if not isinstance(side, Expression):
+        return False
+    node = side.node.args[0] if side.node.op == "pow" else side.node
+    return _names_only(node)
 
 
 def _is_named_sum(relation: Relation) -> bool:

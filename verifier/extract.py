@@ -16,7 +16,6 @@ _THINKING = re.compile(r"<(/?)(?:think|thinking|reason)>")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _ANSWER_LINE = re.compile(r"(?i)(?<![a-z])answer(?:\s+is)?[\s*_]{0,4}[:\uff1a]")
 _MARKDOWN = re.compile(r"\*\*|__|`")
-_EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 _PROSE = re.compile(r"(?i)\b(?:is|are)\b")
 _INLINE = re.compile(r"\$([^$]{1,500})\$|\\\((.{1,500}?)\\\)")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -196,10 +195,7 @@ def _answer_line(text: str) -> Extraction:
     if last is None:
         return Extraction(answer=None, rule="no answer marker")
     lines = [_plain(line) for line in text[last.end() :].split("\n", 6)[:6]]
-    line = _without_prose(next((line for line in lines if line), ""))
-    if "," not in line and len(line) <= MAX_ANSWER_CHARS:
-        line = _EQUALS.split(line)[-1].strip()
-    return _nonempty(line, "answer line")
+    return _nonempty(_without_prose(next((line for line in lines if line), "")), "answer line")
 
 
 def _without_prose(line: str) -> str:

@@ -176,9 +176,15 @@ def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind
     return VerdictKind.CORRECT if reply.value else VerdictKind.WRONG, "symbolic"
 
 
+_NOT_SYMBOLIC = re.compile(
+    r"\\(?:ldots|text|equiv|begin|deg|pct|usd|eur|gbp|jpy)|[:=<>]|(?<![A-Za-z\\])[A-Za-z]{3,}"
+)
+"""Relations, words and units: the engine drops what it does not know, and a number would be left."""
+
+
 def _worth_trying(text: str) -> bool:
     text = re.sub(r"_\s*\{\s*\w\s*=", "_{", text)  # the index of a sum is no equation
-    return len(text) <= 400 and not re.search(r"\\ldots|\\text|:|\\equiv|[=<>]|\\begin", text)
+    return len(text) <= 400 and not _NOT_SYMBOLIC.search(text)
 
 
 def _compat(gold: str, response: str) -> _Graded:

@@ -11,16 +11,11 @@ from fractions import Fraction
 
 from verifier.budget import TooHeavy, spend
 from verifier.numerals import decimal, whole
-from verifier.tokens import FUNCTIONS, Token, flatten_brackets, tokens_of
+from verifier.tokens import FUNCTIONS, GREEK, Token, flatten_brackets, tokens_of
 
 MAX_DEPTH = 120
 
 _CONSTANTS = {"pi": "pi", "infty": "inf", "infinity": "inf", "inf": "inf", "oo": "inf", "e": "e", "i": "i"}
-_GREEK = frozenset(
-    {"alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota"}
-    | {"kappa", "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi"}
-    | {"omega", "Gamma", "Delta", "Theta", "Lambda", "Sigma", "Phi", "Psi", "Omega", "ell"}
-)
 
 
 class Unreadable(ValueError):
@@ -116,9 +111,19 @@ class _Parser:
             elif self._accept("/"):
                 node = Node("div", (node, self._signed_factor()))
             elif self._starts_factor():
+                self._refuse_digits_beside_digits(node)
                 node = Node("mul", (node, self._power()))
             else:
                 return node
+
+    def _refuse_digits_beside_digits(self, before: Node) -> None:
+        """`5 3` and `5{3}` show as the digits 53 or as two numbers, never as a product."""
+        ahead = self._tokens[self._at : self._at + 2]
+        is_number = ahead[0].kind == "number" or (
+            ahead[0].text == "{" and len(ahead) == 2 and ahead[1].kind == "number"
+        )
+        if before.op == "num" and is_number and self._tokens[self._at - 1].kind == "number":
+            raise Unreadable("two numbers side by side")
 
     def _signed_factor(self) -> Node:
         negative = False
@@ -313,7 +318,7 @@ class _Parser:
             return Node("const", name=_CONSTANTS[name])
         if name in FUNCTIONS:
             return self._function(name)
-        if name in _GREEK:
+        if name in GREEK:
             return self._letter(name)
         raise Unreadable(f"\\{name}")
 

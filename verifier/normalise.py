@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 from verifier.budget import spend
 
@@ -22,7 +23,7 @@ _SYMBOLS = {
     "\u2248": r"\approx ", "\u2026": r"\ldots ", "\u211d": r"\mathbb{R}", "\u2124": r"\mathbb{Z}",
     "\u2018": "'", "\u2019": "'", "\u2032": "'", "\u2227": r"\land ", "\u2228": r"\lor ",
     "\u27e8": r"\langle ", "\u27e9": r"\rangle ", "\u2223": "|", "\uff5e": "~", "\u3001": ",",
-    "\uff0c": ",", "\u2061": "", "\u200b": "", "\u2062": "", "\u00a0": " ",
+    "\uff0c": ",", "\u3002": ".", "\u2061": "", "\u200b": "", "\u2062": "", "\u00a0": " ",
 }  # fmt: skip
 _SUPERSCRIPTS = str.maketrans(
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207a\u207f", "0123456789-+n"
@@ -32,7 +33,42 @@ _SUPERSCRIPT_RUN = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207b\u207
 _SUBSCRIPT_RUN = re.compile("[\u2080-\u2089]+")
 _ROOT = re.compile(r"\u221a\s*(?:\{([^{}]*)\}|\(([^()]*)\)|(\\pi|\d+(?:\.\d+)?|[A-Za-z]))")
 
-_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+_NUMBER_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+)
+NUMBER_WORDS = tuple(_NUMBER_WORDS.split())
+
+
+def _scale_of(match: re.Match[str]) -> str:
+    return r"\text{ celsius}" if "C" in match.groups() else r"\text{ fahrenheit}"
+
+
+def _base_of(match: re.Match[str]) -> str:
+    """A base in words or digits; what is neither stays as it is."""
+    name = next((group for group in match.groups() if group), "")
+    if name.isdigit():
+        return f"_{{{name}}}"
+    return f"_{{{NUMBER_WORDS.index(name)}}}" if name in NUMBER_WORDS else match.group()
+
+
+_ALIGNED = re.compile(
+    r"\\begin\{(aligned|align\*?|gathered|gather\*?|split|equation\*?|cases)\}(.*)\\end\{\1\}", re.DOTALL
+)
+
+
+def _rows_in_line(match: re.Match[str]) -> str:
+    """Rows of an aligned block: one that begins with an equals sign goes on, any other is the next answer."""
+    body = match.group(2)
+    if "\\begin" in body or (match.group(1) == "cases" and "&" in re.sub(r"& ?=", "=", body)):
+        return re.sub(r"& ?=", "=", body) if match.group(1) != "cases" else match.group()
+    rows = [row.replace("&", " ").strip(" ,") for row in re.split(r"\\\\(?: ?\[[^\[\]]*\])?", body)]
+    line = ""
+    for row in filter(None, rows):
+        line += row if not line else f" {row}" if row.startswith("=") else f", {row}"
+    return line
+
+
+_REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"(?<=\d)\s?\{?,\}?\s?\\[!,]\s*(?=\d{3}(?!\d))", ","),
@@ -46,7 +82,18 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*", ""),
         (r"(?<!\\)\\[()\[\]]", " "),
-        (r"\\?\$|[\u20ac\u00a3\u00a5]|\\(?:euro|pounds)(?![A-Za-z])", ""),
+        (r"\\\$", r"\\usd "),
+        (r"\$", ""),
+        (r"\u20ac|\\euro(?![A-Za-z])", r"\\eur "),
+        (r"\u00a3|\\pounds(?![A-Za-z])", r"\\gbp "),
+        (r"\u00a5", r"\\jpy "),
+        (r"\u00a2", r"\\text{ cents}"),
+        (
+            r"\\(?:text)?color ?(?:\[[^\[\]]*\])? ?\{[^{}]*\}|\\(?:underline|ensuremath|mathstrut|strut)(?![A-Za-z])",
+            " ",
+        ),
+        (r"\\(?:therefore|implies|Rightarrow)(?![A-Za-z])", " "),
+        (r":=", "="),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
         (r"\\(?:mathbb|mathds|Bbb)\s*\{?\s*([A-Z])\s*\}?", r"\\mathbb{\1}"),
@@ -77,6 +124,14 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"\\deg ",
         ),
         (r"\\?%|\\text\{\s*percent\s*\}|(?<=\d) ?(?:percent|pct)(?![a-z])", r"\\pct "),
+        (r"\\text\{ ?per cent ?\}|(?<=\d) ?per cent(?![a-z])", r"\\pct "),
+        (r"\\deg ?(?:\\text ?\{ ?([CF]) ?\}|([CF])(?![A-Za-z]))", _scale_of),
+        (r"(?<=[\d}]) ?and (?:a|one) (half|third|quarter|fourth)(?![A-Za-z])", r"\\text{ and a \1}"),
+        (r"\( ?(\d+) ?\) ?_", r"\1_"),
+        (r"_ ?\{? ?\\text ?\{ ?(?:base ?)?([a-z]+|\d+) ?\} ?\}?", _base_of),
+        (r"_ ?\{ ?\( ?(\d+) ?\) ?\}", r"_{\1}"),
+        (r"(?<=\d) ?(?:\\text ?\{ ?\(?base ?(\d+)?\)? ?\} ?(\d+)?|\(?base (\d+)\)?)", _base_of),
+        (r"^(?:\\text ?\{ ?(?:negative|minus) ?\}|negative|minus) ?(?=[\d\\(.])", "-"),
         (r"\\(?:varnothing)(?![A-Za-z])", r"\\emptyset "),
         (r"\\(?:dots|cdots|ldots|dotsc|dotsb)(?![A-Za-z])|\.\.\.", r"\\ldots "),
         (r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
@@ -87,8 +142,12 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\(?:boxed|fbox)\s*\{([^{}]*)\}", r"\1"),
         (r"\\(?:backslash)(?![A-Za-z])", r"\\setminus "),
         (r"\\(?:arcsin|asin)(?![A-Za-z])", r"\\arcsin "),
-        (r"\\begin\{(?:[bBvV]matrix|smallmatrix|matrix)\}", r"\\begin{pmatrix}"),
-        (r"\\end\{(?:[bBvV]matrix|smallmatrix|matrix)\}", r"\\end{pmatrix}"),
+        (r"\\begin\{(?:[bB]matrix|smallmatrix|matrix)\*?\}", r"\\begin{pmatrix}"),
+        (r"\\end\{(?:[bB]matrix|smallmatrix|matrix)\*?\}", r"\\end{pmatrix}"),
+        (
+            r"\| ?\\begin\{pmatrix\}((?:(?!\\begin|\\end).)*)\\end\{pmatrix\} ?\|",
+            r"\\begin{vmatrix}\1\\end{vmatrix}",
+        ),
         (r"\\begin\{array\}\s*\{[^{}]*\}", r"\\begin{pmatrix}"),
         (r"\\end\{array\}", r"\\end{pmatrix}"),
         (r"~", " "),
@@ -97,6 +156,9 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _OUTER_MARKDOWN = re.compile(r"^(?:\*\*|__)(.*?)(?:\*\*|__)$", re.DOTALL)
 _SPACED_GROUPS = re.compile(r"[+-]?\d{1,3}(?: \d{3})+(?:\.\d+)?")
 _SPACES = re.compile(r"\s+")
+_BARE_DOLLAR = re.compile(r"(?<!\\)\$")
+_LONE_DOLLAR = re.compile(r"(?<!\\)\$(?= ?[\d.])")
+_DIGIT_OR_SIGN = re.compile(r"[\d+*/=<>^_|\\\[\]{}]")
 
 
 def normalise(answer: str) -> str:
@@ -110,6 +172,10 @@ def normalise(answer: str) -> str:
     text = _OUTER_MARKDOWN.sub(r"\1", text)
     if not text.isascii():
         text = _to_ascii_maths(text)
+    if "\\begin" in text:
+        text = _ALIGNED.sub(_rows_in_line, text)
+    if "$" in text:
+        text = _LONE_DOLLAR.sub(r"\\$", text) if len(_BARE_DOLLAR.findall(text)) == 1 else text
     if "\\" in text or not text.isalnum():
         for pattern, replacement in _REWRITES:
             text = pattern.sub(replacement, text)
@@ -152,14 +218,16 @@ def _strip_sentence_end(text: str) -> str:
 
 
 def words(text: str) -> str:
-    r"""Plain words of a text answer: no markup, case or punctuation.
+    r"""Plain words of a text answer: no markup or case, and no punctuation unless a digit or sign stands among them.
 
-    >>> words(r"\text{(D)}"), words("No Value."), words(r"\text{ Tuesday }")
-    ('d', 'no value', 'tuesday')
+    >>> words(r"\text{(D)}"), words("No Value."), words(r"\text{ Tuesday }"), words("[2,5)"), words("5!")
+    ('d', 'no value', 'tuesday', '[2,5)', '5!')
     """
-    text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
-    text = re.sub(r"[^\w+\-*/=<>^\\|.:]+", " ", text.casefold())
-    return text.strip(" .")
+    text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text).casefold()
+    if _DIGIT_OR_SIGN.search(text):
+        text = re.sub(r"(?<=[a-z])\.(?![a-z]{2})|(?<=[a-z0-9]),(?= )", "", text)
+        return skeleton(_SPACES.sub(" ", text).strip(" ."))
+    return re.sub(r"[^\w\-]+", " ", re.sub(r"(?<=[a-z])\.(?=[a-z]\b)", "", text)).strip()
 
 
 def skeleton(text: str) -> str:

@@ -57,8 +57,11 @@ RULES: dict[str, str] = {
     "empty box": "no answer",
     "empty gold": "unparsed, never correct",
     "percent": "n% equals n and n/100; without a percent sign on either side there is no factor 100",
-    "units": "dropped; two different known units on both sides are wrong",
-    "degrees": "the sign is dropped; degrees never equal radians",
+    "units": "known units, signs of money and counted things are dropped; where both sides name a unit it must be the "
+    "same (no conversion: 50 cents are not $50, nor $0.50)",
+    "words": "hundred, thousand, million, dozen, 'and a half', percent and negative change the number; a word that is "
+    "not known to change nothing makes it equal to the same words only, otherwise unparsed",
+    "degrees": "the sign is a unit: dropped beside a bare number; degrees never equal radians",
     "bases": "a missing base is accepted when the digits agree (37 is not 45_8); two bases compare by value",
     "thousands": "5,678 is a number; '5, 678' is a list unless the gold is such a number",
     "fractions": "need not be reduced; 5 3/4 is a mixed number",
@@ -70,11 +73,17 @@ RULES: dict[str, str] = {
     "intervals": "end points and their closedness count; relations, unions and complements are read as sets",
     "variables": "names count; expressions are equal where both are real",
     "plus-minus": "stands for both values",
-    "equations": "a name, f(x) or 'sum =' on the left is dropped; equations are equal up to a constant factor",
+    "equations": "a name, f(x), f(3), P(X=1) or 'sum =' on the left is dropped; equations are equal up to a constant "
+    "factor",
+    "chains": "x = 5+1 = 6 is 6 if every link holds; a chain with an untrue link equals nothing",
+    "integer rule": "one integer literal, perhaps behind a name or at the end of a chain that holds; never the last "
+    "of several values",
+    "matrices": "a number times a matrix is worked out; a determinant is a number, never its matrix",
     "no solution": "'no solution', 'none' and the empty set are one answer",
     "modulus": "a missing (mod n) is accepted; two different moduli are wrong",
     "digits": "full-width and other decimal digits are read",
-    "text": "case and punctuation do not count; (C) equals C",
+    "text": "words only: case and punctuation do not count, (C) equals C; beside digits or signs every bracket and "
+    "sign counts; what could not be read as mathematics is unparsed and never compared as words",
     "letters": "multiple choice: last 'Answer: X', else the last box or <answer>, else a closing sentence such as "
     "'option C is correct'; formatting does not count; a list, hedge, molecule or article is no letter",
     "votes": "cons@k: answers vote together where the grader calls them equal; ties share the credit; what was not "

@@ -13,6 +13,11 @@ FUNCTIONS = frozenset(
     {"sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "sinh", "cosh", "tanh"}
     | {"ln", "log", "exp", "sqrt", "abs", "floor", "ceil", "gcd", "lcm", "max", "min", "binom"}
 )
+GREEK = frozenset(
+    {"alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota"}
+    | {"kappa", "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi"}
+    | {"omega", "Gamma", "Delta", "Theta", "Lambda", "Sigma", "Phi", "Psi", "Omega", "ell"}
+)
 _WORDS = FUNCTIONS | {
     "pi",
     "infinity",

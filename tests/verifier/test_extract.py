@@ -17,7 +17,7 @@ from verifier.policy import Require
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
         ("so <answer> 64 </answer> is it", "64"),
         ("Final Answer: **88**", "88"),
-        ("Answer: a+b = 20+31 = 51", "51"),
+        ("Answer: a+b = 20+31 = 51", "a+b = 20+31 = 51"),
         ("**Answer:**\n\n$77$", "$77$"),
         (r"<reason>\boxed{3}</reason> so \boxed{4}", "4"),
         (r"\boxed{3}</reason> so \boxed{4}", "4"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,11 +30,18 @@ def evaluate(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with benchmark files.")] = None,
     rings: Annotated[Path | None, typer.Option(help="Folder of the procedural test rings.")] = None,
-    k: Annotated[int, typer.Option("-k", "--k", help="Samples per question.", min=1)] = 4,
-    temperature: Annotated[float, typer.Option(min=0.0)] = 1.0,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k", "--k", help="Samples per question; default: the plan's, the profile's, or 4.", min=1
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Default: the plan's, the profile's, or 1.", min=0.0)
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Questions per benchmark, drawn by seed.", min=1)] = None,
     work: Annotated[Path | None, typer.Option(help="Folder for resuming; default: OUT/work.")] = None,
-    control: Annotated[str, typer.Option(help="none or tool_off.")] = "none",
+    control: Annotated[str | None, typer.Option(help="none or tool_off.")] = None,
     endpoint: Annotated[
         str | None,
         typer.Option(
@@ -40,7 +49,10 @@ def evaluate(
         ),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="paper: the published settings for the benchmarks named.")
+        str | None,
+        typer.Option(
+            help="paper: the published settings for the benchmarks named; options and --set win over it."
+        ),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(help="One setting changed, such as turns_5; see --dry-run.")
@@ -63,8 +75,11 @@ def evaluate(
         from verifier.variants import refuse_without_engine
 
         called = name or checkpoint.resolve().name
-        plans = _plans(called, benchmark or [], k, temperature, limit, control, profile, view)
-        _adjust(view, benchmark or [], profile, variant)
+        given = Given(k=k, temperature=temperature, limit=limit, control=control)
+        plans = _plans(called, benchmark or [], given, profile, view)
+        kept = _adjust(view, benchmark or [], profile, variant, set_ or [])
+        if profile or (given.named and not benchmark):
+            typer.echo(precedence(profile, given, kept), err=True)
         if dry_run:
             typer.echo("\n".join(lines_of(plans, view)))
             return
@@ -87,23 +102,54 @@ def evaluate(
         _show(summary, as_json)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Options of the command line that change a plan; None where the user gave none."""
+
+    k: int | None = None
+    temperature: float | None = None
+    limit: int | None = None
+    control: str | None = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What was given."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def over(self, plans: Sequence[EvalPlan]) -> list[EvalPlan]:
+        """The plans with what was given in the place of their own."""
+        from config.model import Control
+
+        changes = self.named | ({} if self.control is None else {"control": Control(self.control)})
+        if "k" in changes or "limit" in changes:
+            # More samples for pass@k belong to the plan as it was.
+            changes |= {"deep_k": None, "deep_limit": None}
+        return [plan.model_copy(update=changes) for plan in plans]
+
+
+def precedence(profile: str | None, given: Given, kept: Sequence[str]) -> str:
+    """One line: what decided the settings.
+
+    >>> precedence("paper", Given(k=2), ["eval.max_response"])
+    'settings: profile paper; over it k = 2 and --set eval.max_response'
+    >>> precedence(None, Given(temperature=0.6), [])
+    'settings: the plans of the configuration; over them temperature = 0.6'
+    """
+    base, pronoun = (f"profile {profile}", "it") if profile else ("the plans of the configuration", "them")
+    winners = [f"{name} = {value}" for name, value in given.named.items()] + [f"--set {key}" for key in kept]
+    return f"settings: {base}" + (f"; over {pronoun} {' and '.join(winners)}" if winners else "")
+
+
 def _plans(
-    called: str,
-    benchmarks: list[str],
-    k: int,
-    temperature: float,
-    limit: int | None,
-    control: str,
-    profile: str | None,
-    view: Any,
+    called: str, benchmarks: list[str], given: Given, profile: str | None, view: Any
 ) -> list[EvalPlan]:
-    """What was named on the command line, else the configuration's plans for this checkpoint."""
+    """What was named on the command line, else the configuration's plans for this checkpoint; options win over both."""
     from config.errors import ConfigError
     from config.model import Control, EvalPlan
     from verifier.profile import paper_plans
 
-    if control not in list(Control):
-        raise ConfigError(f"--control {control}: must be one of {', '.join(Control)}")
+    if given.control not in (None, *Control):
+        raise ConfigError(f"--control {given.control}: must be one of {', '.join(Control)}")
     if profile not in (None, "paper"):
         raise ConfigError(f"--profile {profile}: the only profile is paper")
     if profile and not benchmarks:
@@ -112,33 +158,47 @@ def _plans(
         plans = [plan for plan in view.eval.plans.values() if plan.checkpoint == called]
         if not plans:
             raise ConfigError(f"eval.plans has no plan for checkpoint {called!r}; name a --benchmark")
-        return plans
-    if profile:
+    elif profile:
         try:
-            return paper_plans(called, benchmarks, limit)
+            plans = paper_plans(called, benchmarks)
         except ValueError as error:
             raise ConfigError(f"--benchmark: {error}") from None
-    return [
-        EvalPlan.model_construct(
-            checkpoint=called,
-            benchmarks=benchmarks,
-            k=k,
-            temperature=temperature,
-            limit=limit,
-            control=Control(control),
-        )
-    ]
+    else:
+        plans = [
+            EvalPlan.model_construct(
+                checkpoint=called,
+                benchmarks=benchmarks,
+                k=4,
+                temperature=1.0,
+                limit=None,
+                control=Control.NONE,
+            )
+        ]
+    return given.over(plans)
 
 
-def _adjust(view: Any, benchmarks: list[str], profile: str | None, variant: str | None) -> None:
-    """Put the profile's limits and the variant's setting into the sections eval and rollout."""
+def _adjust(
+    view: Any, benchmarks: list[str], profile: str | None, variant: str | None, overrides: Sequence[str]
+) -> list[str]:
+    """Put the profile's limits and the variant's setting into the sections eval and rollout.
+
+    Returns:
+        Keys of the profile that `--set` gives and that therefore keep their value.
+    """
     from verifier.profile import paper_limits
     from verifier.variants import variant as named
 
+    kept = []
     if profile:
-        view.eval = view.eval.model_copy(update=paper_limits(benchmarks))
+        given = {override.partition("=")[0].strip() for override in overrides}
+        limits = paper_limits(benchmarks)
+        kept = [f"eval.{name}" for name in limits if f"eval.{name}" in given]
+        view.eval = view.eval.model_copy(
+            update={name: value for name, value in limits.items() if f"eval.{name}" not in kept}
+        )
     if variant:
         named(variant).apply(view)
+    return kept
 
 
 def _rings_beside(checkpoint: Path) -> Path | None:

@@ -20,6 +20,7 @@ from trainer.trajectories import read_parquet
 from trainer.types import Problem, StopReason
 from verifier.__main__ import app
 from verifier.evaluate import Place, evaluate
+from verifier.evaluate_command import Given, _adjust, _plans
 
 RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
 
@@ -244,7 +245,8 @@ def test_wrong_input_is_one_line_and_status_2(
 def test_the_profile_and_the_variants_are_shown_without_sampling(run_root: Path, tmp_path: Path) -> None:
     """30 + 30 questions 16 times and 541 once; the profile's settings, not the configuration's."""
     names = [part for name in ("aime24", "aime25", "ifeval") for part in ("--benchmark", name)]
-    done = command(run_root, tmp_path / "out", *names, "--profile", "paper", "--dry-run")
+    fixed = ["--checkpoint", str(run_root / "checkpoints" / "sft"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, ["evaluate", *fixed, *names, "--profile", "paper", "--dry-run"])
     assert done.exit_code == 0, done.output
     assert "turns 30, response 30720 tokens" in done.stdout
     assert "aime24, aime25: k 16, T 0.6" in done.stdout
@@ -282,3 +284,39 @@ def test_a_checkpoint_whose_weights_changed_is_refused_with_status_2(run_root: P
     done = command(run_root, tmp_path / "out", "--benchmark", "procedural-numbers", "--checkpoint", str(copy))
     assert done.exit_code == 2
     assert "model.safetensors: sha256" in done.stderr
+
+
+# --- what wins -----------------------------------------------------------------------------------------------------
+
+
+def test_an_option_wins_over_the_profile_and_over_a_plan() -> None:
+    view = SimpleNamespace(eval=tiny_config().eval)
+    given = Given(k=2, limit=3, control="tool_off")
+    for plan in (
+        *_plans("m", ["aime24", "ifeval"], given, "paper", view),
+        *_plans("rl3", [], given, None, view),
+    ):
+        assert (plan.k, plan.limit, plan.control) == (2, 3, Control.TOOL_OFF)
+    (plan,) = _plans("m", ["aime24"], Given(temperature=0.0), "paper", view)
+    assert (plan.k, plan.temperature) == (16, 0.0)
+    (plan,) = _plans("m", ["aime24"], Given(), None, view)
+    assert (plan.k, plan.temperature, plan.limit, plan.control) == (4, 1.0, None, Control.NONE)
+
+
+def test_set_wins_over_the_limits_of_the_profile() -> None:
+    view = SimpleNamespace(eval=tiny_config("eval.max_response=40").eval)
+    assert _adjust(view, ["aime24"], "paper", None, ["eval.max_response=40"]) == ["eval.max_response"]
+    assert (view.eval.max_response, view.eval.max_turns) == (40, 30)
+
+
+def test_the_command_says_what_won(run_root: Path, tmp_path: Path) -> None:
+    done = command(
+        run_root, tmp_path / "out", "--benchmark", "aime24", "--profile", "paper", "-k", "2", "--dry-run"
+    )
+    assert done.exit_code == 0, done.output
+    assert (
+        "settings: profile paper; over it k = 2 and control = tool_off and --set eval.max_response"
+        in done.stderr
+    )
+    assert "aime24: k 2, T 0.6" in done.stdout
+    assert "response 40 tokens" in done.stdout

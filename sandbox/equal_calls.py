@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from sandbox.client import Caller
+from sandbox.near_limit import NearLimitCalls
 from sandbox.pure import is_pure
 from sandbox.records import Limits, Status, ToolCall, ToolResult
 from sandbox.tool_runner import ToolRunner
@@ -25,10 +26,11 @@ class EqualCalls(ToolRunner):
     """Passes calls on, but for one whose pure program is under way or done: that one gets the same result.
 
     Only how the code itself ended is repeated. A call that met a limit or was lost says nothing of the next one,
-    which runs on its own. A repeated result took no time: its measured quantities are 0.
+    which goes to the tool on its own; in a deterministic run that is `NearLimitCalls`, which repeats the limit.
+    A repeated result took no time: its measured quantities are 0.
     """
 
-    def __init__(self, tool: Caller) -> None:
+    def __init__(self, tool: Caller | NearLimitCalls) -> None:
         self._tool = tool
         self._first: OrderedDict[_Program, Future[ToolResult]] = OrderedDict()
 

@@ -234,11 +234,15 @@ def _result_text(result: ToolResult) -> str:
         parts.append(f"reason: error message: {result.error.traceback or result.error.message}".rstrip("\n"))
     else:
         parts.append(f"reason: {_REASONS[result.status]}")
+    if result.status is Status.TIMEOUT and not result.stdout:
+        parts.append(WITHHELD)
     if result.stdout:
         parts.append(f"output so far: {result.stdout.rstrip()}")
     return "\n".join(parts)
 
 
+WITHHELD = "output: none is shown of a call that reached a time limit"
+"""How far such a call came is a matter of the clock, so the sandbox withholds what it printed."""
 _REASONS = {
     Status.ERROR: "the code raised an exception",
     Status.TIMEOUT: "time limit reached",

@@ -35,6 +35,8 @@ class StepClock:
     tool_cpu_s: float
     tool_queue_wait_s: float
     """Mean over calls, also those that never ran, of the wait for a place in the sandbox."""
+    num_near_limit_calls: int
+    """Calls that used a quarter of a time limit or more: there the clock may decide how a call ends."""
     grade_s: float
     update_s: float
     sync_s: float

@@ -92,6 +92,7 @@ class RlStage:
             tool_wait_s=self.sampler.wait_s,
             tool_cpu_s=sum(clock.cpu_s for clock in clocks),
             tool_queue_wait_s=sum(clock.queue_s for clock in clocks) / max(metrics["num_tool_calls"], 1),
+            num_near_limit_calls=sum(clock.num_near_limit for clock in clocks),
             grade_s=graded - rolled,
             update_s=updated - graded,
             sync_s=synced - updated,

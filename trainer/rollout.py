@@ -17,6 +17,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from sandbox.near_limit import is_near_limit
 from sandbox.records import Limits, Status, ToolCall, ToolResult
 from trainer.chat import TURN_END, ChatFormat, Codec, ParsedTurn, response_text
 from trainer.engine import Engine
@@ -84,6 +85,8 @@ class RolloutClock:
     """CPU seconds of the calls, summed."""
     queue_s: float
     num_retries: int
+    num_near_limit: int = 0
+    """Calls so near a time limit that the clock may have decided how they ended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,6 +104,7 @@ class _Live:
     submitted_at: float = 0.0
     num_calls: int = 0
     num_retries: int = 0
+    num_near_limit: int = 0
     tool_s: float = 0.0
     cpu_s: float = 0.0
     queue_s: float = 0.0
@@ -311,6 +315,7 @@ class RolloutLoop:
         live.tool_s += time.monotonic() - live.submitted_at
         live.cpu_s += result.cpu_s
         live.queue_s += result.queue_s
+        live.num_near_limit += is_near_limit(result, live.call.limits)
         return result
 
     def _finish_if_ended(
@@ -328,7 +333,11 @@ class RolloutLoop:
         yield (
             live.trajectory,
             RolloutClock(
-                tool_s=live.tool_s, cpu_s=live.cpu_s, queue_s=live.queue_s, num_retries=live.num_retries
+                tool_s=live.tool_s,
+                cpu_s=live.cpu_s,
+                queue_s=live.queue_s,
+                num_retries=live.num_retries,
+                num_near_limit=live.num_near_limit,
             ),
         )
 

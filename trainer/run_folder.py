@@ -67,3 +67,8 @@ class RunFolder:
     def work(self, job: str) -> Path:
         """Undeclared working folder of a resumable job."""
         return self.root / "work" / job
+
+    @property
+    def near_limit_calls(self) -> Path:
+        """Recorded results of tool calls near their time limit (`sandbox.near_limit`), for all jobs of the run."""
+        return self.root / "work" / "near_limit_calls.jsonl"

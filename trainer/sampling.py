@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import inspect
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -13,12 +16,14 @@ from typing import Any
 from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
 from sandbox.client import Sandbox
 from sandbox.equal_calls import EqualCalls
+from sandbox.near_limit import NearLimitCalls, surroundings
 from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
 from trainer.chat import ChatFormat
 from trainer.engine_local import LocalEngine
 from trainer.grpo import GrpoTrainer
 from trainer.own_tool import load_own_tool
 from trainer.rollout import RolloutClock, RolloutLoop, RolloutSettings, Task, Tool
+from trainer.run_folder import RunFolder
 from trainer.scheduler.forecast import ForecastPolicy
 from trainer.scheduler.kv_budget import KvBudgetPolicy
 from trainer.scheduler.policy import Policy
@@ -124,8 +129,20 @@ def open_tool(
     if own is not None:
         preload, path = (*preload, own), (os.getcwd(),)
     with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
+        tool = _repeatable(client, runtime, preload, own) if runtime.deterministic else client
         # Of a tool of the user's nobody knows whether it is pure; and a pure program may still print an address.
-        yield EqualCalls(client) if own is None and client.has_fixed_addresses else client
+        yield EqualCalls(tool) if own is None and client.has_fixed_addresses else tool
+
+
+def _repeatable(
+    client: Sandbox, runtime: RuntimeSection, preload: tuple[str, ...], own: str | None
+) -> NearLimitCalls:
+    """Calls near their time limit, where the clock decides, end alike in the whole run, also after a resume."""
+    around = surroundings(preload)
+    if own is not None:
+        module = inspect.getsourcefile(importlib.import_module(own))
+        around += hashlib.sha256(Path(module).read_bytes()).hexdigest() if module else ""
+    return NearLimitCalls(client, RunFolder.of(runtime).near_limit_calls, around)
 
 
 def chat_format(rollout: RolloutSection) -> ChatFormat:

@@ -122,7 +122,15 @@ def test_no_text_whatever_breaks_the_reader(text: str) -> None:
         (ToolResult(id="c", status=Status.OK, stdout="4\n", value="9"), "4"),
         (ToolResult(id="c", status=Status.OK), "(no output)"),
         (ToolResult(id="c", status=Status.OK, stdout="\n\n"), "(no output)"),
-        (ToolResult(id="c", status=Status.TIMEOUT), "tool call failed\nreason: time limit reached"),
+        (
+            ToolResult(id="c", status=Status.TIMEOUT),
+            "tool call failed\nreason: time limit reached\n"
+            "output: none is shown of a call that reached a time limit",
+        ),
+        (
+            ToolResult(id="c", status=Status.TIMEOUT, stdout="1\n"),
+            "tool call failed\nreason: time limit reached\noutput so far: 1",
+        ),
         (ToolResult(id="c", status=Status.MEMORY), "tool call failed\nreason: memory limit reached"),
         (
             ToolResult(id="c", status=Status.OUTPUT_LIMIT, stdout="aa\n"),

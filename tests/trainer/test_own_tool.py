@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,12 @@ from config.errors import ConfigError
 from config.resolve import resolve
 from sandbox.client import Sandbox
 from sandbox.equal_calls import EqualCalls
-from sandbox.records import Status
+from sandbox.records import Limits, Status, ToolCall
 from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
 from trainer.chat import TURN_END, parse_own
 from trainer.own_tool import load_own_tool
 from trainer.rollout import Task
+from trainer.run_folder import RunFolder
 from trainer.sampling import open_tool, rollout_chat
 from trainer.types import CallKind, Problem
 
@@ -63,6 +65,19 @@ def test_equal_calls_are_shared_only_where_addresses_are_equal_too(
     monkeypatch.setattr(Sandbox, "has_fixed_addresses", is_fixed)
     with open_tool(config.sandbox.model_copy(update={"preload": []}), config.runtime) as tool:
         assert isinstance(tool, EqualCalls) is is_fixed
+
+
+@pytest.mark.parametrize("is_deterministic", [True, False])
+def test_a_deterministic_run_records_calls_near_their_limit(
+    config, is_deterministic: bool, tmp_path: Path
+) -> None:
+    paths = config.runtime.paths.model_copy(update={"results": tmp_path})
+    update = {"paths": paths, "run": "here", "deterministic": is_deterministic}
+    runtime = config.runtime.model_copy(update=update)
+    with open_tool(config.sandbox.model_copy(update={"preload": []}), runtime) as tool:
+        result = tool.run(ToolCall(id="a", code="while True: pass", limits=Limits(cpu_s=0.2, wall_s=20.0)))
+    assert result.status is Status.TIMEOUT
+    assert RunFolder.of(runtime).near_limit_calls.exists() is is_deterministic
 
 
 def test_arguments_that_are_no_object_are_the_models_mistake() -> None:

@@ -35,7 +35,7 @@ WHERE_THERE_IS_A_CASE = {
 }  # fmt: skip
 ON_THE_CLOCK = {
     "sampled_tokens_per_s", "trained_tokens_per_s", "engine_busy_frac", "tool_queue_wait_s", "tool_wait_s", "rollout_s",
-    "grade_s", "update_s", "sync_s", "save_s", "step_s",
+    "grade_s", "update_s", "sync_s", "save_s", "step_s", "num_near_limit_calls",
 }  # fmt: skip
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from sandbox.records import Status, ToolResult
 from trainer.own_tool import OwnTool
 from trainer.types import CallKind
+from verifier.turn import CallText, CallUnread, read_turn
 
 TURN_END = "<|im_end|>"
 """Ends every message; the id of this token stops generation."""
@@ -36,7 +37,6 @@ TAGS = (
 """Added to a tokenizer trained here, as ordinary tokens: special ones would vanish from decoded text."""
 
 ONE_CALL_ONLY = "Only the first tool call of a turn is run."
-_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 _CUT = "...(truncated)..."
 _MARKER = re.compile(r"(</?)(\||reason|tool|answer)")
 
@@ -135,17 +135,17 @@ class ParsedTurn:
 
 
 def parse_turn(text: str, tool_name: str) -> ParsedTurn:
-    r"""Find the first tool call of a turn and count the others.
+    r"""Find the first tool call of a turn, behind its reasoning, and count the others.
 
-    A call is JSON with `name` and `arguments`, arguments holding `code` and optionally `input`. Anything else
-    between the tags is the model's mistake and is answered in words, never silently dropped (paper section 2.1).
-    An opening tag without a closing one is a parse error too.
+    A call is JSON with `name` and `arguments`, arguments holding `code` and optionally `input`. Anything else between
+    the tags is the model's mistake and is answered in words, never silently dropped (paper section 2.1); where the turn
+    gives an answer it is text. What counts as a call at all: `verifier.turn`.
 
-    >>> parse_turn('<tool_call>\n{"name": "run", "arguments": {"code": "1"}}\n</tool_call>', "run").code
+    >>> parse_turn('I run it</reason><tool_call>{"name": "run", "arguments": {"code": "1"}}</tool_call>', "run").code
     '1'
-    >>> parse_turn("<tool_call>{</tool_call>", "run").call
+    >>> parse_turn("so</reason><tool_call>{</tool_call>", "run").call
     <CallKind.PARSE_ERROR: 'parse_error'>
-    >>> parse_turn("so it is 4</reason>", "run").call
+    >>> parse_turn("perhaps <tool_call>{</tool_call>, but no: it is 4</reason>", "run").call
     <CallKind.NONE: 'none'>
     """
     return _parse(text, tool_name, _python_arguments, "arguments (object with code, a string)")
@@ -154,7 +154,7 @@ def parse_turn(text: str, tool_name: str) -> ParsedTurn:
 def parse_own(text: str, tool_name: str) -> ParsedTurn:
     """As `parse_turn` for a tool of the user's: arguments are any object, kept as canonical JSON in `code`.
 
-    >>> parse_own('<tool_call>{"name": "add", "arguments": {"b": 2, "a": 1}}</tool_call>', "add").code
+    >>> parse_own('so</reason><tool_call>{"name": "add", "arguments": {"b": 2, "a": 1}}</tool_call>', "add").code
     '{"a": 1, "b": 2}'
     """
     return _parse(text, tool_name, _any_arguments, "arguments (object)")
@@ -174,34 +174,34 @@ def _any_arguments(arguments: Any) -> tuple[str, str]:
 
 
 def _parse(text: str, tool_name: str, read: Callable[[Any], tuple[str, str]], wanted: str) -> ParsedTurn:
-    bodies = _CALL.findall(text)
-    if not bodies:
-        if "<tool_call>" in text:
-            return ParsedTurn(call=CallKind.PARSE_ERROR, error="</tool_call> is missing")
+    turn = read_turn(text, opened=True)
+    if not turn.calls:
         return ParsedTurn(call=CallKind.NONE)
-    extra = len(bodies) - 1
+    parsed = _parsed_call(turn.calls[0], tool_name, read, wanted)
+    if parsed.call is CallKind.PARSE_ERROR and turn.gives_answer:
+        return ParsedTurn(call=CallKind.NONE)
+    return replace(parsed, num_extra_calls=len(turn.calls) - 1)
+
+
+def _parsed_call(
+    written: CallText, tool_name: str, read: Callable[[Any], tuple[str, str]], wanted: str
+) -> ParsedTurn:
     try:
-        call = json.loads(bodies[0], strict=False)
+        call = written.value()
         name = call["name"]
         if not isinstance(name, str):
             raise TypeError("name must be a string")
         code, stdin = read(call["arguments"])
-        # A lone surrogate (valid in JSON) would reach neither the sandbox nor the disk.
-        (code + stdin).encode()
-    except (ValueError, RecursionError) as error:
-        return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"not JSON: {error}", num_extra_calls=extra)
+    except CallUnread as error:
+        return ParsedTurn(call=CallKind.PARSE_ERROR, error=str(error))
     except KeyError as error:
-        return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"{error} is missing", num_extra_calls=extra)
+        return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"{error} is missing")
     except (TypeError, AttributeError):
         message = f"needs an object with name (string) and {wanted}"
-        return ParsedTurn(call=CallKind.PARSE_ERROR, error=message, num_extra_calls=extra)
+        return ParsedTurn(call=CallKind.PARSE_ERROR, error=message)
     if name != tool_name:
-        return ParsedTurn(
-            call=CallKind.UNKNOWN_TOOL,
-            error=f"no tool named {name[:64]!r}; use {tool_name}",
-            num_extra_calls=extra,
-        )
-    return ParsedTurn(call=CallKind.EXECUTED, code=code, stdin=stdin, num_extra_calls=extra)
+        return ParsedTurn(call=CallKind.UNKNOWN_TOOL, error=f"no tool named {name[:64]!r}; use {tool_name}")
+    return ParsedTurn(call=CallKind.EXECUTED, code=code, stdin=stdin)
 
 
 def response_text(turn: ParsedTurn, result: ToolResult | None, limit: int) -> str:

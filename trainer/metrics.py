@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from sandbox.records import Status
 from trainer.types import CallKind, StopReason, Trajectory, Turn
 from verifier.policy import GraderName
+from verifier.turn import read_turn
 from verifier.verdict import Verdict, VerdictKind
 
 GRADERS = {grader.value for grader in GraderName}
@@ -180,7 +181,7 @@ def _repeats(calls: Sequence[Turn]) -> bool:
 
 
 def _num_answers(trajectory: Trajectory) -> int:
-    return sum(turn.text.count("<answer>") for turn in trajectory.turns)
+    return sum(read_turn(turn.text).num_answers for turn in trajectory.turns)
 
 
 def _tokens_after_first_error(trajectories: Iterable[Trajectory]) -> Iterable[int]:

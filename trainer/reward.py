@@ -7,7 +7,6 @@ its own (`trainer.own_reward`); what it does wrong is our failure, not the model
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from trainer.own_reward import OwnReward
 from trainer.types import Problem, Trajectory
 from verifier.grade import grade
 from verifier.policy import RL_POLICY, GradePolicy, GraderName
+from verifier.turn import read_turn
 from verifier.verdict import Verdict, VerdictKind
 
 Reward = Callable[[Problem, Trajectory], Verdict]
@@ -70,7 +70,7 @@ def well_formed(problem: Problem, trajectory: Trajectory) -> Verdict:
     ...     problem="p", sample=0, turns=[turn])).verdict.value
     'correct'
     """
-    blocks = ANSWER_BLOCK.findall(trajectory.turns[-1].text) if trajectory.turns else []
+    blocks = read_turn(trajectory.turns[-1].text).answers if trajectory.turns else ()
     good = len(blocks) == 1 and blocks[0].count("\\boxed{") == 1
     kind = VerdictKind.CORRECT if good else VerdictKind.WRONG
     return Verdict(id=problem.id, verdict=kind, rule="one box in one answer block", grader="well_formed")
@@ -78,7 +78,6 @@ def well_formed(problem: Problem, trajectory: Trajectory) -> Verdict:
 
 OURS: dict[str, Reward] = {"even_ids": even_ids, "coin": coin, "well_formed": well_formed}
 """Of this module: pure and quick, so they need no process of their own."""
-ANSWER_BLOCK = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
 def shaped(reward: float, p_err: float, objective: ObjectiveSection, seed: int) -> float:

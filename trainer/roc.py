@@ -30,6 +30,7 @@ from config.objective import RocSelection, RocTransform
 from trainer.advantage import has_spread
 from trainer.roc_release import release_counts
 from trainer.types import CallKind, Trajectory, Turn
+from verifier.turn import read_turn
 
 NO_CALL_P_ERR = 0.5
 """Eq. 4 for a rollout without a tool call: demoted, to encourage the use of the tool."""
@@ -82,8 +83,8 @@ def p_format(turns: Sequence[Turn]) -> float:
     """Penalty for a missing or repeated answer (paper Eq. 5), on sampled text only.
 
     1 without an answer tag, else min(1, (answer tags - 1) / turns). Tags are counted as `<answer>` openings
-    in what the policy wrote, so a tool response that prints the tag changes nothing. Turns are counted in
-    full; the release counts one too few (`trainer.roc_release.p_format_text`).
+    in what the policy says (`verifier.turn`), so one in its reasoning, in the code of a call or in a tool response
+    changes nothing. Turns are counted in full; the release counts one too few (`trainer.roc_release.p_format_text`).
 
     Args:
         turns: all assistant turns of a rollout.
@@ -98,7 +99,7 @@ def p_format(turns: Sequence[Turn]) -> float:
     >>> p_format([turn("calls a tool"), turn("<answer>1</answer> again <answer>1</answer>")])
     0.5
     """
-    num_answers = sum(turn.text.count("<answer>") for turn in turns)
+    num_answers = sum(read_turn(turn.text).num_answers for turn in turns)
     if num_answers == 0:
         return 1.0
     return min(1.0, (num_answers - 1) / len(turns))

@@ -1,7 +1,8 @@
 r"""Finding the answer in sampled text. Linear time, no regular expression that can backtrack.
 
-The rule: look only outside the thinking; take the last `\boxed` or `\fbox`; else the content of the last `<answer>`;
-else the last line that says 'Answer:'. A bare last number is never an answer: that fallback rewards prose.
+The rule: look only at what a turn says (`verifier.turn`: no reasoning, no call, no quoted tool response); take the last
+`\boxed` or `\fbox`; else the content of the last `<answer>`; else the last line that says 'Answer:'. A bare last number
+is never an answer: that fallback rewards prose.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from verifier.letters import answer_line, letter_of, statement
 from verifier.policy import MAX_ANSWER_CHARS, Require
+from verifier.turn import TurnText, read_turn
 
-_THINKING = re.compile(r"<(/?)(?:think|thinking|reason)>")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
-_ANSWER_LINE = re.compile(r"(?i)(?<![a-z])answer(?:\s+is)?[\s*_]{0,4}[:\uff1a]")
+_ANSWER_LINE = re.compile(r"(?i)(?<![a-z])answer(?:\s++is)?[\s*_]{0,4}[:\uff1a]")
 _MARKDOWN = re.compile(r"\*\*|__|`")
 _PROSE = re.compile(r"(?i)\b(?:is|are)\b")
 _INLINE = re.compile(r"\$([^$]{1,500})\$|\\\((.{1,500}?)\\\)")
@@ -36,13 +37,16 @@ class Extraction:
     """Boxes outside the thinking; more than one is flagged as possible guessing."""
 
 
-def extract(text: str, *, require: Require = Require.ANY, truncated: bool = False) -> Extraction:
+def extract(
+    text: str, *, require: Require = Require.ANY, truncated: bool = False, opened: bool = False
+) -> Extraction:
     r"""Find the answer of one response.
 
     Args:
         text: what the policy sampled in its last turn.
         require: `answer_box` accepts nothing but a box inside a closed `<answer>` (paper section 2.1).
         truncated: the response was cut at the token limit, so an unclosed box is not read.
+        opened: the prompt opened the reasoning, so a turn that never closes it says nothing.
 
     >>> extract(r"<reason>maybe \boxed{4}</reason><answer>It is \boxed{5}.</answer>").answer
     '5'
@@ -51,17 +55,17 @@ def extract(text: str, *, require: Require = Require.ANY, truncated: bool = Fals
     >>> extract(r"so \boxed{5}", require=Require.ANSWER_BOX).rule
     'no closed <answer>'
     """
-    spoken = without_thinking(text)
+    turn = read_turn(text, opened=opened)
+    spoken = turn.said
     if require is Require.ANSWER_BOX:
-        block = _last_answer_block(spoken, must_close=True)
-        if block is None:
+        if not turn.answers:
             return Extraction(answer=None, rule="no closed <answer>")
-        found = _last_box(block, truncated=True)
+        found = _last_box(turn.answers[-1], truncated=True)
         return found or Extraction(answer=None, rule="no box inside <answer>")
     found = _last_box(spoken, truncated=truncated)
     if found is not None:
         return found
-    block = _last_answer_block(spoken, must_close=truncated)
+    block = _last_answer_block(turn, must_close=truncated)
     if block is not None:
         return _nonempty(_plain(block), "answer tag")
     return _answer_line(spoken)
@@ -77,7 +81,8 @@ def extract_letter(text: str) -> Extraction:
     >>> extract_letter("It is A or B").answer is None
     True
     """
-    spoken = without_thinking(text)
+    turn = read_turn(text)
+    spoken = turn.said
     named, at = answer_line(spoken)
     if named.letter is not None:
         return Extraction(answer=named.letter, rule="answer line")
@@ -85,7 +90,7 @@ def extract_letter(text: str) -> Extraction:
     if named.is_open and max(spoken.rfind("\\boxed"), spoken.rfind("\\fbox")) < at:
         return Extraction(answer="several options", rule="answer line")
     if found is None or found.answer is None:
-        block = _last_answer_block(spoken, must_close=False)
+        block = _last_answer_block(turn, must_close=False)
         found = _nonempty(_plain(block), "answer tag") if block is not None else found
     if found is not None and found.answer is not None:
         return replace(found, answer=letter_of(found.answer).letter or found.answer)
@@ -109,34 +114,6 @@ def without_end_marks(text: str) -> str:
         if mark is None:
             return text
         text = shown[: mark.start()]
-
-
-def without_thinking(text: str) -> str:
-    """The text outside `<think>`, `<thinking>` and `<reason>` spans.
-
-    A closing tag without an opening one ends thinking that began in the prompt (the pre-filled opening);
-    an opening one that is never closed hides the rest.
-
-    >>> without_thinking("a</reason>b<think>c</think>d<think>e")
-    'bd'
-    """
-    if "<" not in text:
-        return text
-    kept: list[str] = []
-    start, depth = 0, 0
-    for match in _THINKING.finditer(text):
-        if not match.group(1):
-            if depth == 0:
-                kept.append(text[start : match.start()])
-            depth += 1
-        elif depth == 0:
-            kept.clear()
-        else:
-            depth -= 1
-        start = match.end()
-    if depth == 0:
-        kept.append(text[start:])
-    return "".join(kept)
 
 
 def _last_box(text: str, *, truncated: bool) -> Extraction | None:
@@ -177,15 +154,12 @@ def balanced(text: str, start: int) -> str | None:
     return None
 
 
-def _last_answer_block(text: str, *, must_close: bool) -> str | None:
-    start = text.rfind("<answer>")
-    if start < 0:
-        return None
-    start += len("<answer>")
-    end = text.find("</answer>", start)
-    if end < 0:
-        return None if must_close else text[start:]
-    return text[start:end]
+def _last_answer_block(turn: TurnText, *, must_close: bool) -> str | None:
+    """The last closed block; without one, what follows the last opening. A mere mention of the tag is neither."""
+    if turn.answers:
+        return turn.answers[-1]
+    start = turn.said.rfind("<answer>")
+    return None if must_close or start < 0 else turn.said[start + len("<answer>") :]
 
 
 def _answer_line(text: str) -> Extraction:

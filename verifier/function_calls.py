@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from verifier.extract import without_end_marks, without_thinking
+from verifier.extract import without_end_marks
+from verifier.turn import CallText, CallUnread, read_turn, without_reasoning
 
 INSTALL = (
     "pip install --no-deps bfcl-eval==2026.3.23 tree_sitter==0.21.3 tree-sitter-java==0.21.0 "
@@ -74,7 +75,7 @@ class NoCalls(ValueError):
     """The response holds no readable call."""
 
 
-_TOOL_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_FENCE = re.compile(r"\A```[a-z]*\s*")
 
 
 def decode(response: str) -> list[Call]:
@@ -88,23 +89,19 @@ def decode(response: str) -> list[Call]:
     >>> decode('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
     [{'f': {'a': 1}}]
     """
-    text = _said(response)
-    blocks = _TOOL_CALL.findall(text)
-    if blocks:
-        return [_json_call(block) for block in blocks]
+    written = read_turn(response).calls
+    if written:
+        return [_call_of(_value(call)) for call in written]
     text = unfenced(response)
     if text.startswith(("{", "[{")):
-        try:
-            rows = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise NoCalls(f"not JSON: {error}") from None
+        rows = _value(CallText(body=text, is_object=True))
         return [_call_of(row) for row in (rows if isinstance(rows, list) else [rows])]
     return [_python_call(node) for node in call_nodes(text)]
 
 
 def _said(response: str) -> str:
     """The response without its thinking and the marks that end a turn."""
-    return without_end_marks(without_thinking(response)).strip()
+    return without_end_marks(without_reasoning(response)).strip()
 
 
 def unfenced(response: str) -> str:
@@ -113,14 +110,14 @@ def unfenced(response: str) -> str:
     >>> unfenced("```python\n[f(a=1)]\n```<|im_end|>")
     '[f(a=1)]'
     """
-    return re.sub(r"^```[a-z]*\s*|\s*```$", "", _said(response)).strip("`\n ")
+    return _FENCE.sub("", _said(response)).removesuffix("```").strip("`\n ")
 
 
-def _json_call(block: str) -> Call:
+def _value(call: CallText) -> Any:
     try:
-        return _call_of(json.loads(block))
-    except (ValueError, RecursionError) as error:
-        raise NoCalls(f"tool call is not JSON: {error}") from None
+        return call.value()
+    except CallUnread as error:
+        raise NoCalls(f"cannot be read: {error}") from None
 
 
 def _call_of(row: Any) -> Call:

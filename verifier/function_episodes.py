@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from verifier.function_calls import NoCalls, call_nodes, decode, name_of, unfenced
+from verifier.turn import read_turn
 from verifier.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
@@ -109,9 +110,10 @@ def safe_calls(response: str, names: frozenset[str]) -> list[str]:
     ["cd(folder='x')", '_not_a_call_()']
     """
     try:
-        if "<tool_call>" in response or response.lstrip().startswith(("{", "[{")):
+        text = unfenced(response)
+        if read_turn(response).calls or text.startswith(("{", "[{")):
             return [_rendered(name, args, names) for call in decode(response) for name, args in call.items()]
-        return [_reduced(node, names) for node in call_nodes(unfenced(response))]
+        return [_reduced(node, names) for node in call_nodes(text)]
     except NoCalls:
         return []
 

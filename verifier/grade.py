@@ -50,7 +50,13 @@ def grade(
             verdicts[name] = _verdict(problem.id, VerdictKind.NO_ANSWER, "truncated at the token limit", name)
         else:
             verdicts[name] = grade_answer(
-                problem.answer, text, policy, id=problem.id, grader=name, truncated=truncated
+                problem.answer,
+                text,
+                policy,
+                id=problem.id,
+                grader=name,
+                truncated=truncated,
+                opened=policy.opened,
             )
     return verdicts
 
@@ -63,8 +69,18 @@ def grade_answer(
     id: str = "",
     grader: GraderName = GraderName.STRICT,
     truncated: bool = False,
+    opened: bool = False,
 ) -> Verdict:
     r"""Grade the text of one response.
+
+    Args:
+        gold: the right answer.
+        response: what the policy sampled.
+        policy: what to accept.
+        id: of the problem.
+        grader: who decides.
+        truncated: the response was cut at the token limit.
+        opened: the response begins inside the reasoning.
 
     >>> grade_answer("5", r"<answer>\boxed{5}</answer>").verdict.value
     'correct'
@@ -74,7 +90,7 @@ def grade_answer(
     start = time.perf_counter()
     try:
         with budget():
-            kind, extracted, rule = _graded(gold, response, policy, grader, truncated)
+            kind, extracted, rule = _graded(gold, response, policy, grader, truncated, opened)
     except (TooHeavy, RecursionError) as error:
         kind, extracted, rule = VerdictKind.TIMEOUT, None, str(error)
     except Exception as error:  # a fault of ours must be visible and must not score
@@ -92,14 +108,16 @@ def grade_answer(
 _Graded = tuple[VerdictKind, str | None, str]
 
 
-def _graded(gold: str, response: str, policy: GradePolicy, grader: GraderName, truncated: bool) -> _Graded:
+def _graded(
+    gold: str, response: str, policy: GradePolicy, grader: GraderName, truncated: bool, opened: bool
+) -> _Graded:
     if not gold.strip():
         return VerdictKind.UNPARSED, None, "the gold is empty"
     if len(response) > MAX_RESPONSE_CHARS:
         return VerdictKind.UNPARSED, None, f"response longer than {MAX_RESPONSE_CHARS} characters"
     spend(len(response) // 50)
     if grader is GraderName.STRICT:
-        return _strict(gold, response, policy, truncated)
+        return _strict(gold, response, policy, truncated, opened)
     return _compat(gold, response)
 
 
@@ -107,10 +125,10 @@ def _verdict(id: str, kind: VerdictKind, rule: str, grader: GraderName) -> Verdi
     return Verdict(id=id, verdict=kind, rule=rule, grader=grader.value)
 
 
-def _strict(gold: str, response: str, policy: GradePolicy, truncated: bool) -> _Graded:
+def _strict(gold: str, response: str, policy: GradePolicy, truncated: bool, opened: bool) -> _Graded:
     if policy.choice:
         return _choice(gold, response)
-    found = extract(response, require=policy.require, truncated=truncated)
+    found = extract(response, require=policy.require, truncated=truncated, opened=opened)
     if found.answer is None:
         return VerdictKind.NO_ANSWER, None, _flagged(found.rule, found)
     if _SMALL_INTEGER.fullmatch(gold) and _SMALL_INTEGER.fullmatch(found.answer):

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifier.benchmarks.declaration import DataUnavailable
-from verifier.extract import without_end_marks, without_thinking
+from verifier.extract import without_end_marks
 from verifier.policy import MAX_RESPONSE_CHARS
+from verifier.turn import without_reasoning
 from verifier.verdict import Verdict, VerdictKind
 from verifier.workers import ENGINE_DIED, INSTRUCTIONS, Reply, shared_pool
 
@@ -85,7 +86,7 @@ def flags_of(followed: Sequence[bool]) -> str:
 
 
 def _spoken(response: str) -> str:
-    return without_end_marks(without_thinking(response)).strip()
+    return without_end_marks(without_reasoning(response)).strip()
 
 
 def loose_variants(text: str) -> list[str]:

@@ -30,6 +30,8 @@ class GradePolicy:
     """Golds are integers and only an integer literal can equal one: the AIME rule, which cannot inflate."""
     choice: bool = False
     """The answer is one of the letters A to D; it is never guessed from a text."""
+    opened: bool = False
+    """The prompt opened the reasoning: a turn that never closes it gives no answer. Read of trajectories only."""
     truncated_is_wrong: bool = False
     """A response cut at the token limit earns nothing, whatever it says (paper section 2.2.1; RL)."""
     graders: tuple[GraderName, ...] = (GraderName.STRICT,)
@@ -38,7 +40,7 @@ class GradePolicy:
         return {**asdict(self), "graders": [grader.value for grader in self.graders]}
 
 
-RL_POLICY = GradePolicy(require=Require.ANSWER_BOX, integer_only=True, truncated_is_wrong=True)
+RL_POLICY = GradePolicy(require=Require.ANSWER_BOX, integer_only=True, opened=True, truncated_is_wrong=True)
 """Rewards of the three RL stages: integer answers only (paper section 4.2)."""
 
 EVAL_GRADERS = (GraderName.STRICT, GraderName.RSTAR_COMPAT)
@@ -51,7 +53,12 @@ CASE_LIMIT_S = 1.5
 """Longest wait for the symbolic worker; with everything else a case stays under 2 s."""
 
 RULES: dict[str, str] = {
-    "extraction": "outside the thinking: last \\boxed or \\fbox; else <answer>; else an 'Answer:' line; no bare number",
+    "extraction": "outside reasoning, calls and quoted tool responses: last \\boxed or \\fbox; else <answer>; else an "
+    "'Answer:' line; no bare number",
+    "reasoning": "a first tag that closes ends reasoning that began in the prompt; an opening without a closing one "
+    "hides the rest; in RL a turn that never closes the reasoning of its prompt gives no answer",
+    "calls": "outside the reasoning; JSON from the opening tag on, so tags inside its strings mean nothing; one that "
+    "cannot be read is the model's mistake, or text where the turn gives an answer",
     "several boxes": "the last one counts; the verdict's rule says how many there were",
     "unclosed box": "read when the model ended its turn itself; not read when the response was cut at the limit",
     "empty box": "no answer",

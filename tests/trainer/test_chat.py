@@ -53,7 +53,7 @@ def test_a_turn_without_a_call_asks_for_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("<tool_call>{", "</tool_call> is missing"),
+        ("so</reason><tool_call>{", "</tool_call> is missing"),
         (call("{"), "not JSON"),
         (call("print(1)"), "not JSON"),
         (call("[" * 100_000), "not JSON"),
@@ -107,8 +107,8 @@ def test_line_breaks_inside_the_json_strings_are_read() -> None:
 
 @given(st.text(alphabet=st.sampled_from('<>/{}[]":,\\tolcarename_ 1\n'), max_size=80))
 def test_no_text_whatever_breaks_the_reader(text: str) -> None:
-    turn = parse_turn(f"<tool_call>{text}</tool_call>", "run")
-    assert turn.call is not CallKind.NONE
+    turn = parse_turn(f"</reason><tool_call>{text}</tool_call>", "run")
+    assert turn.call is not CallKind.NONE or "reason>" in text or "tool_call>" in text
 
 
 # --- what the model reads of its call --------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 import pytest
 
-from verifier.extract import extract, without_thinking
+from verifier.extract import extract
 from verifier.policy import Require
+from verifier.turn import without_reasoning
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_rl_rewards_only_a_box_inside_a_closed_answer_block(text: str, answer: s
 
 
 def test_thinking_between_answers_is_cut_out() -> None:
-    assert without_thinking("a<think>b<think>c</think>d</think>e") == "ae"
+    assert without_reasoning("a<think>b<think>c</think>d</think>e") == "ae"
 
 
 def test_a_megabyte_of_braces_is_scanned_once() -> None:

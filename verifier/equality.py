@@ -429,12 +429,14 @@ def _is_named_sum(relation: Relation) -> bool:
 
     `x^2 + y^2 = 36` is an equation.
     """
-    first = relation.sides[0]
-    if not isinstance(first, Expression) or same_value(
-        value_of(_node_of(relation.sides[-1]), {}), Fraction(0)
-    ):
+    first, *middle, last = relation.sides
+    if not isinstance(first, Expression):
         return False
-    return len(relation.sides) > 2 or _names_only(first.node) or _of_segments(first.node)
+    if middle:
+        return True
+    if same_value(value_of(_node_of(last), {}), Fraction(0)):
+        return False
+    return _names_only(first.node) or _of_segments(first.node)
 
 
 def _node_of(answer: Answer) -> Node:

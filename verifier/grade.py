@@ -194,15 +194,18 @@ def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind
     return VerdictKind.CORRECT if reply.value else VerdictKind.WRONG, "symbolic"
 
 
-_NOT_SYMBOLIC = re.compile(
-    r"\\(?:ldots|text|equiv|begin|deg|pct|usd|eur|gbp|jpy)|[:=<>]|(?<![A-Za-z\\])[A-Za-z]{3,}"
+_SYMBOLIC_TOKEN = re.compile(
+    r"\\(?:int|lim|sum|prod|partial|nabla|det|Re|Im|arg|overline|zeta|Gamma|frac|binom|sqrt|infty|to|rightarrow|pi|cdot"
+    r"|sin|cos|tan|cot|sec|csc|ln|log|exp|arcsin|arccos|arctan|sinh|cosh|tanh|lfloor|rfloor|lceil|rceil|min|max|gcd"
+    r"|alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma|tau)(?![A-Za-z])|[0-9]+|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])"
+    r"|[ {}()\[\]^_+\-*/.,|!]"
 )
-"""Relations, words and units: the engine drops what it does not know, and a number would be left."""
 
 
 def _worth_trying(text: str) -> bool:
+    """Only what the engine knows in full: it drops signs and words that it does not know, and a number is left."""
     text = re.sub(r"_\s*\{\s*\w\s*=", "_{", text)  # the index of a sum is no equation
-    return len(text) <= 400 and not _NOT_SYMBOLIC.search(text)
+    return len(text) <= 400 and text.count("{") == text.count("}") and not _SYMBOLIC_TOKEN.sub("", text)
 
 
 def _compat(gold: str, response: str) -> _Graded:

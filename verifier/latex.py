@@ -266,7 +266,7 @@ class _Parser:
                 base.op != "num"
                 or base.value.denominator != 1
                 or not 2 <= base.value <= 36
-                or not text.isdigit()
+                or not text.replace(".", "", 1).isdigit()
             ):
                 raise Unreadable("base")
             return Node("num", (base,), value=_in_base(text, int(base.value)), name="based")
@@ -428,7 +428,8 @@ def _repeating(before: str, after: str, repeated: str) -> Node:
 
 
 def _in_base(digits: str, base: int) -> Fraction:
+    before, _, after = digits.partition(".")
     try:
-        return Fraction(whole(digits, base))
+        return Fraction(whole(before + after, base), base ** len(after))
     except ValueError:
         raise Unreadable(f"{digits} is no number in base {base}") from None

@@ -119,7 +119,7 @@ def _without_lead(text: str) -> str:
         if not strange or all(re.fullmatch(r"[a-z]", word) for word in strange):
             text = text[lead.end() :]
     while len(text) > 1 and text[0] == "{" and closes_at_end(text):
-        text = text[1:-1].strip()
+        text = text[1:-1].strip().removesuffix(".")
     return text
 
 

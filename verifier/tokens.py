@@ -16,7 +16,7 @@ FUNCTIONS = frozenset(
 GREEK = frozenset(
     {"alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota"}
     | {"kappa", "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi"}
-    | {"omega", "Gamma", "Delta", "Theta", "Lambda", "Sigma", "Phi", "Psi", "Omega", "ell"}
+    | {"omega", "triangle", "Gamma", "Delta", "Theta", "Lambda", "Sigma", "Phi", "Psi", "Omega", "ell"}
 )
 _WORDS = FUNCTIONS | {
     "pi",

@@ -155,7 +155,7 @@ def doctor(
     else:
         for state in said["states"]:
             mark = "used   " if state["used"] else "missing"
-            typer.echo(f"{mark}  {state['layer']:<16} {'' if state['used'] else state['why']}".rstrip())
+            typer.echo(f"{mark}  {state['layer']:<16} {state['why']}")
         typer.echo(f"level: {said['level']} (wanted: {min_isolation}); a test call ended as {result.status}")
     if not is_enough or result.value != "2":
         raise typer.Exit(1)

@@ -8,15 +8,16 @@ import os
 import socket
 import subprocess
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from sandbox.isolation import Layer
 from sandbox.jail import JailPlan
+from sandbox.launch import StartError
 from sandbox.settings import Settings
-from sandbox.zygote import REQUEST, Op
+from sandbox.zygote import REPLY, REQUEST, Op
 
 PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent)
+START_WITHIN_S = 120.0
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sandbox.{module} import main; main()"
 _THREADS = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
@@ -77,7 +78,9 @@ class Server:
                 self.control.sendmsg([message], rights)
             except BlockingIOError:
                 return False
-            except OSError:  # it died; its end of the socket will tell
+            except (
+                OSError
+            ):  # it died: its end of the socket will tell; or too much is under way: a later flush tells
                 return True
             self.backlog.popleft()
         return True
@@ -104,7 +107,7 @@ def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[s
             "layers": sorted(plan.layers),
             "landlock_abi": plan.landlock_abi,
             "first_uid": plan.first_uid,
-            "tmp_root": plan.tmp_root,
+            "places": asdict(plan.places),
             "readable": plan.readable,
             "allow_processes": plan.allow_processes,
         },
@@ -123,6 +126,24 @@ def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[s
     return Server(tier, process, ours)
 
 
-def uid_of(plan: JailPlan, seat: int) -> int | None:
-    """The user id of a seat, where seats have one."""
-    return plan.first_uid + seat if Layer.SLOT_UID in plan.layers else None
+def await_ready(server: Server, settings: Settings) -> None:
+    """Wait until a new fork server is ready.
+
+    Raises:
+        StartError: it died, a preloaded module is missing, or the like.
+    """
+    server.control.settimeout(START_WITHIN_S)
+    try:
+        message = server.control.recv(4096)
+    except TimeoutError as error:
+        raise StartError(f"a fork server did not start within {START_WITHIN_S:.0f} s") from error
+    server.control.setblocking(False)
+    if len(message) < REPLY.size:
+        raise StartError(f"a fork server died at start; run it by hand: {settings.python} -m sandbox doctor")
+    if REPLY.unpack_from(message)[0] == Op.FAILED:
+        reason = message[REPLY.size :].decode("utf-8", "replace")
+        raise StartError(
+            f"a fork server of {settings.python} could not start: {reason}; install what is missing there, "
+            f"or take it out of preload ({', '.join(settings.preload)})"
+        )
+    server.is_ready = True

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from sandbox import kernel, seccomp
+from sandbox import kernel, seccomp, view
 
 
 class Layer(StrEnum):
@@ -36,8 +36,10 @@ class Layer(StrEnum):
     """No signals at all; stands in where there is neither a slot uid nor a signal scope."""
     PARENT_DEATH = "parent_death"
     """Everything dies with the supervisor."""
+    PRIVATE_ROOT = "private_root"
+    """No path exists but the interpreter's, read only, and the call's own folder (mounts allowed)."""
     BOUNDED_TMP = "bounded_tmp"
-    """The calls' folders lie on a private tmpfs of bounded size (root only)."""
+    """The folder of each call is a tmpfs of its own, bounded in bytes and files (mounts allowed)."""
     FIXED_ADDRESSES = "fixed_addresses"
     """No address randomisation: memory is mapped alike in every start."""
     HUGE_PAGES = "huge_pages"
@@ -56,6 +58,8 @@ class Level(StrEnum):
     """No processes, no sockets, no privileges."""
     FILES = "files"
     """Own folder only, and calls cannot touch each other."""
+    PATHS = "paths"
+    """Nothing else can even be asked for, and no call can fill the others' folders."""
 
 
 _NEEDED: dict[Level, tuple[Layer, ...]] = {
@@ -63,7 +67,10 @@ _NEEDED: dict[Level, tuple[Layer, ...]] = {
     Level.LIMITS: (Layer.RLIMITS, Layer.PARENT_DEATH),
     Level.SYSCALLS: (Layer.NO_NEW_PRIVS, Layer.SECCOMP),
     Level.FILES: (Layer.LANDLOCK,),
+    Level.PATHS: (Layer.PRIVATE_ROOT, Layer.BOUNDED_TMP),
 }
+MIN_LANDLOCK_ABI = 3
+"""Before it a call could truncate what it may only read."""
 _SEPARATION = (Layer.SLOT_UID, Layer.SIGNAL_SCOPE, Layer.SIGNAL_FILTER)
 
 
@@ -106,7 +113,7 @@ class IsolationReport:
             return ""
         wanted = {layer for level in levels[: levels.index(minimum) + 1] for layer in _NEEDED[level]}
         lacking = [f"{s.layer} ({s.why})" for s in self.states if s.layer in wanted and not s.used]
-        if minimum is Level.FILES and not self.used.intersection(_SEPARATION):
+        if minimum in (Level.FILES, Level.PATHS) and not self.used.intersection(_SEPARATION):
             lacking.append("one of " + ", ".join(_SEPARATION))
         return "; ".join(lacking)
 
@@ -159,19 +166,24 @@ def _succeeds(action: Callable[[], None]) -> str:
     return said or ("" if status == 0 else f"probe ended with status {status}")
 
 
-def _probe_slot_uid(uid: int) -> str:
+def _read_interpreter() -> None:
+    for folder in sys.path:
+        if folder.startswith((sys.prefix, sys.base_prefix)) and os.path.isdir(folder):
+            os.listdir(folder)
+    with open(os.__file__, "rb"):
+        pass
+
+
+def _probe_slot_uid(uid: int, enter_view: Callable[[], None]) -> str:
     if os.geteuid() != 0:
         return "the caller is not root"
 
     def read_interpreter() -> None:
+        enter_view()
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-        for folder in sys.path:
-            if folder.startswith((sys.prefix, sys.base_prefix)) and os.path.isdir(folder):
-                os.listdir(folder)
-        with open(os.__file__, "rb"):
-            pass
+        _read_interpreter()
 
     said = _succeeds(read_interpreter)
     return f"the interpreter is not readable by other users ({said})" if said else ""
@@ -192,6 +204,8 @@ def _probe_seccomp() -> str:
 def _probe_landlock(abi: int) -> str:
     if abi < 1:
         return "this kernel has no Landlock, or it is switched off"
+    if abi < MIN_LANDLOCK_ABI:
+        return f"needs Landlock ABI {MIN_LANDLOCK_ABI}, the kernel has {abi}: code could truncate files"
 
     def restrict() -> None:
         ruleset = kernel.landlock_ruleset(abi, scoped=False)
@@ -208,15 +222,29 @@ def _pin_one_page() -> None:
     os.close(kernel.pin([(start, start + mmap.PAGESIZE)]))
 
 
-def _probe_tmpfs(folder: str) -> str:
-    if os.geteuid() != 0:
-        return "the caller is not root"
-
+def _probe_mounts(folder: str) -> str:
     def mount() -> None:
-        kernel.unshare(kernel.CLONE_NEWNS)
-        kernel.mount_private_tmpfs(folder, 2**20)
+        kernel.enter_mount_namespace()
+        kernel.mount_tmpfs(folder, 2**20, 64)
 
-    return _succeeds(mount)
+    said = _succeeds(mount)
+    who = "for this user" if os.geteuid() else "even for root"
+    return f"mounts are not allowed here {who} ({said})" if said else ""
+
+
+def _enter_view(folder: str, readable: Collection[str]) -> None:
+    """In a probe: go where a call would."""
+    kernel.enter_mount_namespace()
+    view.build(folder, readable)
+    view.enter(folder)
+
+
+def _probe_view(folder: str, readable: Collection[str]) -> str:
+    def read_interpreter() -> None:
+        _enter_view(folder, readable)
+        _read_interpreter()
+
+    return _succeeds(read_interpreter)
 
 
 def _probe_signal(abi: int, has_uid: bool, disabled: Collection[str]) -> tuple[str, str]:
@@ -228,25 +256,44 @@ def _probe_signal(abi: int, has_uid: bool, disabled: Collection[str]) -> tuple[s
     return scope, "" if needed else "signal_scope or slot_uid does it"
 
 
-def probe(folder: str, *, first_uid: int, disabled: Collection[str] = ()) -> IsolationReport:
-    """Try every layer. `folder` is an existing folder to mount on; `disabled` names layers to leave out (for tests)."""
+def probe(
+    folder: str, *, first_uid: int, readable: Collection[str] = (), disabled: Collection[str] = ()
+) -> IsolationReport:
+    """Try what every layer needs of the kernel. The layers themselves are tried by the first call: `sandbox.trial`.
+
+    Args:
+        folder: an existing folder to mount on.
+        first_uid: user id of the first seat.
+        readable: what calls may read.
+        disabled: layers to leave out, for tests.
+    """
     abi = kernel.landlock_abi()
+    is_root = os.geteuid() == 0
     why: dict[Layer, str] = {}
-    why[Layer.SLOT_UID] = _probe_slot_uid(first_uid)
+    why[Layer.BOUNDED_TMP] = _probe_mounts(folder)
+    why[Layer.PRIVATE_ROOT] = why[Layer.BOUNDED_TMP] or _probe_view(folder, readable)
     why[Layer.SECCOMP] = _probe_seccomp()
     why[Layer.LANDLOCK] = _probe_landlock(abi)
-    for layer in (Layer.SLOT_UID, Layer.SECCOMP, Layer.LANDLOCK):
+    for layer in (Layer.PRIVATE_ROOT, Layer.SECCOMP, Layer.LANDLOCK):
         if layer in disabled:
             why[layer] = "switched off"
+    has_view = not why[Layer.PRIVATE_ROOT]
+    why[Layer.SLOT_UID] = (
+        "switched off"
+        if Layer.SLOT_UID in disabled
+        else _probe_slot_uid(
+            first_uid, (lambda: _enter_view(folder, readable)) if has_view else (lambda: None)
+        )
+    )
     has_uid = not why[Layer.SLOT_UID]
-    why[Layer.NO_CAPABILITIES] = "" if os.geteuid() == 0 and not has_uid else "the calls are not root"
+    has_capabilities = has_view if not is_root else not has_uid
+    why[Layer.NO_CAPABILITIES] = "" if has_capabilities else "the calls have none to lose"
     why[Layer.RLIMITS] = ""
     why[Layer.NO_NEW_PRIVS] = _succeeds(lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
     usable_abi = 0 if why[Layer.LANDLOCK] else abi
     why[Layer.SIGNAL_SCOPE], why[Layer.SIGNAL_FILTER] = _probe_signal(usable_abi, has_uid, disabled)
     why[Layer.SIGNAL_FILTER] = why[Layer.SIGNAL_FILTER] or why[Layer.SECCOMP]
     why[Layer.PARENT_DEATH] = ""
-    why[Layer.BOUNDED_TMP] = _probe_tmpfs(folder)
     why[Layer.FIXED_ADDRESSES] = _succeeds(kernel.disable_address_randomisation)
     why[Layer.HUGE_PAGES] = (
         "" if Path("/sys/kernel/mm/transparent_hugepage").exists() else "kernel without huge pages"

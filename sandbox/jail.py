@@ -8,12 +8,14 @@ import resource
 import signal
 from dataclasses import dataclass, field
 
-from sandbox import kernel, seccomp
+from sandbox import kernel, seccomp, view
 from sandbox.isolation import Layer
+from sandbox.scratch import Places
 
 MAX_FILE_BYTES = 2**22
 MAX_DESCRIPTORS = 128
 MAX_THREADS = 64
+_ANY_SEAT = -1
 _FOLDER_RIGHTS = kernel.LL_READ_FILE | kernel.LL_READ_DIR
 _NOT_IN_TMP = kernel.LL_EXECUTE | kernel.LL_MAKE_CHAR | kernel.LL_MAKE_BLOCK | kernel.LL_MAKE_SOCK
 
@@ -25,13 +27,14 @@ class JailPlan:
     layers: frozenset[Layer]
     landlock_abi: int
     first_uid: int
-    tmp_root: str
+    places: Places
     readable: tuple[str, ...]
     allow_processes: bool = False
 
-    def folder_of(self, seat: int) -> str:
-        """The one folder that the call in this seat may use."""
-        return f"{self.tmp_root}/{seat}"
+    @property
+    def is_private(self) -> bool:
+        """Whether each call has a root folder of its own."""
+        return Layer.PRIVATE_ROOT in self.layers
 
 
 @dataclass(slots=True)
@@ -40,7 +43,8 @@ class Jail:
 
     plan: JailPlan
     readable_fds: list[tuple[int, int]] = field(default_factory=list)
-    rulesets: dict[int, int] = field(default_factory=dict)
+    rulesets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Of the fixed seats: the number of the folder it was made for, and the rule set."""
     child_filter: kernel.FilterProgram | None = None
     base_bytes: int = 0
 
@@ -49,8 +53,13 @@ class Jail:
         layers = self.plan.layers
         if Layer.LANDLOCK in layers:
             self._open_readable()
-            for seat in range(num_seats):
-                self.rulesets[seat] = move_high(self._ruleset(seat))
+            if self.plan.is_private:  # one for all: each sees its own folder in the same place
+                place = self.plan.places.view + view.SEAT
+                self.rulesets[_ANY_SEAT] = (0, move_high(self._ruleset(place)))
+            else:
+                for seat in range(num_seats):
+                    place = self.plan.places.call_of(seat)
+                    self.rulesets[seat] = (os.stat(place).st_ino, move_high(self._ruleset(place)))
         if Layer.SECCOMP in layers:
             self.child_filter = seccomp.child_filter(
                 allow_processes=self.plan.allow_processes, deny_signals=Layer.SIGNAL_FILTER in layers
@@ -65,7 +74,7 @@ class Jail:
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
         if Layer.NO_CAPABILITIES in layers:
-            kernel.drop_capabilities()
+            kernel.bound_capabilities((kernel.CAP_SYS_CHROOT,) if self.plan.is_private else ())
         if Layer.SLOT_UID in layers:
             os.setgroups([])
         if Layer.NO_NEW_PRIVS in layers:
@@ -76,8 +85,14 @@ class Jail:
     def enter(self, seat: int, *, cpu_s: float, memory_bytes: int, server_pid: int, keep_below: int) -> None:
         """Lock this child in: own folder, own uid, limits, rule set, filter. Descriptors from `keep_below` up close."""
         plan, layers = self.plan, self.plan.layers
-        os.chdir(plan.folder_of(seat))
-        os.environ["HOME"] = os.environ["TMPDIR"] = plan.folder_of(seat)
+        places, ruleset = plan.places, None
+        if plan.is_private:
+            view.enter(places.root_of(seat))
+        else:
+            os.chdir(places.call_of(seat))
+        if Layer.LANDLOCK in layers:
+            ruleset = self._ruleset_of(seat)
+        os.environ["HOME"] = os.environ["TMPDIR"] = places.shown_to(seat)
         if Layer.RLIMITS in layers:
             space = self.base_bytes + memory_bytes
             resource.setrlimit(resource.RLIMIT_AS, (space, space))
@@ -88,12 +103,14 @@ class Jail:
             uid = plan.first_uid + seat
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
+        elif Layer.NO_CAPABILITIES in layers:
+            kernel.clear_capabilities()
         if Layer.PARENT_DEATH in layers:
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != server_pid:
                 os._exit(1)
-        if Layer.LANDLOCK in layers:
-            kernel.landlock_restrict(self.rulesets.get(seat) or self._ruleset(seat))
+        if ruleset is not None:
+            kernel.landlock_restrict(ruleset)
         kernel.close_from(keep_below)
         if self.child_filter is not None:
             self.child_filter.load()
@@ -108,12 +125,19 @@ class Jail:
                 rights |= kernel.LL_EXECUTE
             self.readable_fds.append((descriptor, rights))
 
-    def _ruleset(self, seat: int) -> int:
+    def _ruleset_of(self, seat: int) -> int:
+        """The rule set of the folder that this seat has now: the cleaner may have given it another."""
+        if self.plan.is_private:
+            return self.rulesets[_ANY_SEAT][1]
+        number, ruleset = self.rulesets.get(seat, (0, -1))
+        return ruleset if number == os.stat(".").st_ino else self._ruleset(".")
+
+    def _ruleset(self, place: str) -> int:
         plan = self.plan
         ruleset = kernel.landlock_ruleset(plan.landlock_abi, scoped=Layer.SIGNAL_SCOPE in plan.layers)
         for descriptor, rights in self.readable_fds:
             kernel.landlock_allow(ruleset, descriptor, rights)
-        folder = os.open(plan.folder_of(seat), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         kernel.landlock_allow(ruleset, folder, kernel.landlock_fs_rights(plan.landlock_abi) & ~_NOT_IN_TMP)
         os.close(folder)
         return ruleset

@@ -24,8 +24,13 @@ SECCOMP_MODE_FILTER = 2
 ADDR_NO_RANDOMIZE = 0x0040000
 MADV_COLLAPSE = 25
 SIG_BLOCK, SIG_SETMASK = 0, 2
-CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWIPC = 0x00020000, 0x40000000, 0x08000000
-MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 0x4000, 1 << 18
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 0x4000, 1 << 18
+MNT_DETACH = 2
+CAP_SYS_CHROOT = 18
+_KEPT_BY_REMOUNT = {2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048}
+"""ST_ flags of a mount that another user namespace locked, and their MS_ names: a remount must repeat them."""
 
 _SYSCALLS = {
     "x86_64": {"capset": 126, "landlock": 444, "close_range": 436, "personality": 135},
@@ -63,14 +68,24 @@ def disable_address_randomisation() -> None:
     _check(_libc.syscall(_NR["personality"], current | ADDR_NO_RANDOMIZE), "personality")
 
 
-def drop_capabilities() -> None:
-    """Empty every capability set of this process, so that uid 0 is an ordinary user to the kernel."""
+_CAP_HEADER = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0))
+_NO_CAPABILITIES = ctypes.create_string_buffer(24)
+
+
+def bound_capabilities(kept: Collection[int] = ()) -> None:
+    """Leave this process, and whatever it starts, no capability but `kept` (numbers below 32)."""
     for capability in range(64):
-        if _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
+        wanted = ctypes.c_ulong(capability)
+        if capability not in kept and _libc.prctl(PR_CAPBSET_DROP, wanted, 0, 0, 0) < 0:
             break
-    header = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0))
-    sets = ctypes.create_string_buffer(24)
-    _check(_libc.syscall(_NR["capset"], header, sets), "capset")
+    mask = sum(1 << capability for capability in kept)
+    sets = ctypes.create_string_buffer(struct.pack("<6I", mask, mask, 0, 0, 0, 0))
+    _check(_libc.syscall(_NR["capset"], _CAP_HEADER, sets), "capset")
+
+
+def clear_capabilities() -> None:
+    """Give up every capability that is left, so that uid 0 is an ordinary user to the kernel."""
+    _check(_libc.syscall(_NR["capset"], _CAP_HEADER, _NO_CAPABILITIES), "capset")
 
 
 def signal_descriptor(numbers: Iterable[int]) -> int:
@@ -185,7 +200,16 @@ def address_space_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
-# Namespaces
+def memory_available_bytes() -> int:
+    """What the kernel says can still be had without swapping."""
+    with open("/proc/meminfo", "rb") as file:
+        for line in file:
+            if line.startswith(b"MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 2**62
+
+
+# Namespaces and mounts
 
 
 def unshare(flags: int) -> None:
@@ -193,12 +217,54 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
-def mount_private_tmpfs(target: str, num_bytes: int) -> None:
-    """Mount a tmpfs of bounded size on `target`, seen by this mount namespace only."""
-    _check(_libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None), "mount private")
-    options = f"size={num_bytes},nr_inodes=65536,mode=0711".encode()
-    flags = ctypes.c_ulong(MS_NOSUID | MS_NODEV)
-    _check(_libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", flags, options), "mount tmpfs")
+def enter_user_namespace(flags: int = 0) -> None:
+    """A user namespace in which this process has every capability and keeps its own ids; `flags`: more namespaces."""
+    uid, gid = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWUSER | flags)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+
+
+def enter_mount_namespace() -> None:
+    """Mounts made from now on are seen by this process and its children only."""
+    if os.geteuid() == 0:
+        unshare(CLONE_NEWNS)
+    else:
+        enter_user_namespace(CLONE_NEWNS)
+    _mount(None, "/", None, MS_REC | MS_PRIVATE)
+
+
+def _mount(
+    source: str | None, target: str, kind: bytes | None, flags: int, options: str | None = None
+) -> None:
+    texts = (None if source is None else os.fsencode(source), os.fsencode(target), kind)
+    data = None if options is None else options.encode()
+    _check(_libc.mount(*texts, ctypes.c_ulong(flags), data), f"mount on {target}")
+
+
+def mount_tmpfs(target: str, num_bytes: int, num_inodes: int) -> None:
+    """Mount a tmpfs of bounded size and number of files."""
+    options = f"size={num_bytes},nr_inodes={num_inodes},mode=0711"
+    _mount("tmpfs", target, b"tmpfs", MS_NOSUID | MS_NODEV, options)
+
+
+def bind(source: str, target: str, *, recursive: bool = False) -> None:
+    """Show `source` at `target` as well."""
+    _mount(source, target, None, MS_BIND | (MS_REC if recursive else 0))
+
+
+def make_read_only(target: str, *, with_devices: bool = False) -> None:
+    """Refuse writes through this mount, and set-uid programs, and devices unless it is one."""
+    flags = os.statvfs(target).f_flag
+    kept = sum(name for bit, name in _KEPT_BY_REMOUNT.items() if flags & bit)
+    own = MS_RDONLY | MS_NOSUID | (0 if with_devices else MS_NODEV)
+    _mount(None, target, None, MS_REMOUNT | MS_BIND | own | kept)
+
+
+def unmount(target: str) -> None:
+    """Take a mount away, also while it is in use."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
 def cpu_clock_of(pid: int) -> int:

@@ -175,7 +175,7 @@ class ProcessLink(Link):
     def __init__(self, settings: Settings, owner: Caller) -> None:
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
-            fleet.command(settings.python, "supervisor", settings.to_text()),
+            fleet.command(settings.python, "supervise", settings.to_text()),
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             env=fleet.clean_environment(),
@@ -185,6 +185,18 @@ class ProcessLink(Link):
         theirs.close()
         super().__init__(owner, ours)
         self._settings = settings
+        self._traces: orphans.Traces | None = None
+        self._namespace = -1
+
+    def handshake(self) -> dict[str, Any]:
+        """Wait until the supervisor is ready, and keep what tells its processes from others."""
+        started = super().handshake()
+        if self._settings.allow_processes:
+            traces = started["traces"]
+            if traces["mount_namespace"]:
+                self._namespace = os.open(f"/proc/{self._process.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            self._traces = orphans.Traces(**traces)
+        return started
 
     def reap(self, wait_s: float = 0.5) -> None:
         """Make sure the process is gone."""
@@ -194,9 +206,10 @@ class ProcessLink(Link):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._settings.allow_processes and self._owner.started:
-            first = self._settings.first_uid
-            uids = range(first, first + self._settings.num_slots + self._settings.max_sessions)
-            orphans.sweep(self._owner.started["tmp_root"], uids)
+        if self._settings.allow_processes and self._traces is not None:
+            orphans.sweep(self._traces)
+        if self._namespace >= 0:
+            os.close(self._namespace)
+            self._namespace = -1
         # A bounded folder is mounted for the supervisor alone: only from outside, and after it, can it be removed.
         scratch.sweep(self._settings.tmp_dir)

@@ -2,7 +2,8 @@
 
 While a call runs, it and all it starts share one process group that they cannot leave (setsid and setpgid are
 refused), so one killpg ends the whole tree. What loses its parent becomes a child of the supervisor, which is their
-reaper. Should the supervisor itself be killed, the client looks for them by user id and by folder.
+reaper. Should the supervisor itself be killed, the client looks for them by what only they have: the mount
+namespace of that supervisor, or else its user ids and its folder.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -53,11 +55,30 @@ def end_all() -> None:
             time.sleep(0.002)
 
 
-def sweep(tmp_root: str, uids: range) -> None:
-    """After the death of a supervisor: kill whatever runs as one of its slot users or in one of its folders."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What tells the processes of one supervisor from all others."""
+
+    tmp_root: str
+    mount_namespace: int
+    """Of the supervisor, where it has one of its own; else 0. Its number is no other's while somebody holds it open."""
+    first_uid: int
+    num_uids: int
+    """User ids that only its calls have; 0: they have none of their own."""
+
+    def fit(self, entry: Path) -> bool:
+        """Whether the process of a folder of /proc bears them."""
+        if self.mount_namespace:
+            return (entry / "ns" / "mnt").stat().st_ino == self.mount_namespace
+        is_of_slot = self.first_uid <= entry.stat().st_uid < self.first_uid + self.num_uids
+        return is_of_slot or os.readlink(entry / "cwd").startswith(f"{self.tmp_root}/")
+
+
+def sweep(traces: Traces) -> None:
+    """After the death of a supervisor: kill whatever bears its traces, and nothing else."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if entry.stat().st_uid in uids or os.readlink(entry / "cwd").startswith(f"{tmp_root}/"):
+            if traces.fit(entry):
                 os.kill(int(entry.name), signal.SIGKILL)

@@ -117,6 +117,8 @@ class Session:
         self.is_live = True
         self.is_set_up = False
         """Its interpreter is locked in. Until then its end is the fault of the sandbox."""
+        self.is_cut = False
+        """It has shut its line down and is being killed: nothing can be sent to it any more."""
         self.why_lost = ""
         self.is_blamed = False
         """It was lost by the doing of its own code."""

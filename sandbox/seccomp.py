@@ -1,7 +1,8 @@
-"""System calls refused to the code: one long list on the fork server, a short one on each child.
+"""System calls refused to the code: a list of refusals on the fork server, a list of permissions on each child.
 
-The fork server must fork and change uid, so those calls are refused in the child only. A refusal is an errno
-(EPERM: Python raises PermissionError), never a kill, so that the code sees an ordinary exception.
+The fork server must fork and change uid, so it keeps more than its children. They may make the calls of
+`sandbox.syscalls` and no other: none that changes modes, owners, times or attributes of a file, by whatever name. A
+refusal is an errno (EPERM: Python raises PermissionError), never a kill, so that the code sees an ordinary exception.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import errno
 import struct
 
+from sandbox import syscalls
 from sandbox.kernel import MACHINE, FilterProgram
 
 # (x86_64, aarch64) numbers; None where the machine has no such call.
@@ -122,6 +124,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 
 # What the fork server itself does or must hand to the child to do; everything else on the list is refused to both.
 _CHILD_ONLY = [
+    "chroot",
     "clone",
     "clone3",
     "fork",
@@ -151,15 +154,53 @@ _CHILD_ONLY = [
 _SIGNALS = ["kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"]
 _PROCESSES = ["clone", "clone3", "fork", "vfork", "execve", "execveat"]
 # Decided by an argument, below.
-_BY_ARGUMENT = ("clone", "clone3", "prctl", "prlimit64", "sendto")
+_BY_ARGUMENT = ("clone", "fcntl", "ioctl", "prctl", "prlimit64", "sendto")
 
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE_THREAD = 0x00010000
 _CLONE_NEW_NAMESPACES = 0x7E020000
-_PR_SET_PDEATHSIG = 1
+_PRCTL_ALLOWED = {
+    "PR_GET_PDEATHSIG": 2,
+    "PR_GET_DUMPABLE": 3,
+    "PR_SET_NAME": 15,
+    "PR_GET_NAME": 16,
+    "PR_CAPBSET_READ": 23,
+    "PR_GET_NO_NEW_PRIVS": 39,
+    "PR_SET_VMA": 0x53564D41,
+}
+_FCNTL_ALLOWED = {
+    "F_DUPFD": 0,
+    "F_GETFD": 1,
+    "F_SETFD": 2,
+    "F_GETFL": 3,
+    "F_SETFL": 4,
+    "F_GETLK": 5,
+    "F_SETLK": 6,
+    "F_SETLKW": 7,
+    "F_OFD_GETLK": 36,
+    "F_OFD_SETLK": 37,
+    "F_OFD_SETLKW": 38,
+    "F_DUPFD_CLOEXEC": 1030,
+    "F_GETPIPE_SZ": 1032,
+    "F_ADD_SEALS": 1033,
+    "F_GET_SEALS": 1034,
+}
+"""A child sets one seal, the last that its job file takes. Not F_SETOWN and F_SETSIG, which send signals, nor
+F_SETLEASE and F_NOTIFY, which act on files of others."""
+_IOCTL_ALLOWED = {
+    "TCGETS": 0x5401,
+    "TIOCGPGRP": 0x540F,
+    "TIOCGWINSZ": 0x5413,
+    "FIONREAD": 0x541B,
+    "FIONBIO": 0x5421,
+    "FIONCLEX": 0x5450,
+    "FIOCLEX": 0x5451,
+    "TCGETS2": 0x802C542A,
+}
+"""Not those that change attributes of a file (FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY): an owner may, by reading it."""
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NR_OFFSET, _ARCH_OFFSET = 0, 4
-_LOAD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _JEQ, _JGT, _JGE, _JSET, _RET = 0x20, 0x15, 0x25, 0x35, 0x45, 0x06
 
 
 def is_supported() -> bool:
@@ -175,8 +216,12 @@ def _argument_offset(index: int) -> int:
     return 16 + 8 * index
 
 
+def _of_machine(numbers: tuple[int | None, int | None]) -> int | None:
+    return numbers[0 if MACHINE == "x86_64" else 1]
+
+
 def _number(name: str) -> int | None:
-    return _NUMBERS[name][0 if MACHINE == "x86_64" else 1]
+    return _of_machine(_NUMBERS[name])
 
 
 def _prologue() -> list[bytes]:
@@ -202,7 +247,7 @@ def _deny(names: list[str], error: int = errno.EPERM) -> list[bytes]:
 
 def _guard(name: str, test: list[bytes]) -> list[bytes]:
     """Apply `test`, which may return, when the call is `name`; then load the call number again."""
-    number = _number(name)
+    number = _of_machine(syscalls.NUMBERS[name])
     assert number is not None
     test = [*test, _instruction(_LOAD, _NR_OFFSET)]
     return [_instruction(_JEQ, number, 0, len(test)), *test]
@@ -219,38 +264,77 @@ def server_filter(*, allow_processes: bool = False) -> FilterProgram:
     return FilterProgram([*_prologue(), *_deny(names), _instruction(_RET, _ALLOW)])
 
 
-def child_filter(*, allow_processes: bool = False, deny_signals: bool = False) -> FilterProgram:
-    """What a child may not call on top: new processes, other people's priorities and limits, unseen memory."""
-    names = [name for name in _CHILD_ONLY if name not in _BY_ARGUMENT]
-    if not deny_signals:
-        names = [name for name in names if name not in _SIGNALS]
-    if allow_processes:
-        names = [name for name in names if name not in _PROCESSES]
-    code = [*_prologue(), *_deny(names)]
-    code += _guard(
-        "prctl",
-        [_instruction(_LOAD, _argument_offset(0)), _instruction(_JEQ, _PR_SET_PDEATHSIG, 0, 1), _refuse()],
-    )
-    code += _guard(
-        "prlimit64", [_instruction(_LOAD, _argument_offset(0)), _instruction(_JEQ, 0, 1, 0), _refuse()]
-    )
-    destination = _argument_offset(4)
-    code += _guard(
-        "sendto",
-        [
-            _instruction(_LOAD, destination),
-            _instruction(_JEQ, 0, 1, 0),
-            _refuse(),
-            _instruction(_LOAD, destination + 4),
-            _instruction(_JEQ, 0, 1, 0),
-            _refuse(),
-        ],
-    )
-    # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist.
-    code += _deny(["clone3"], errno.ENOSYS)
+def allowed_names(*, allow_processes: bool = False, deny_signals: bool = False) -> list[str]:
+    """Calls that a child may make; those of `_BY_ARGUMENT` with some arguments only."""
+    names = [name for name in syscalls.NUMBERS if not (deny_signals and name in _SIGNALS)]
+    return [*names, *(name for name in _PROCESSES if allow_processes and name not in ("clone", "clone3"))]
+
+
+def _only(values: dict[str, int], argument: int) -> list[bytes]:
+    """Refuse the call unless the low word of an argument is one of `values`."""
+    tests = [_instruction(_JEQ, value, len(values) - k, 0) for k, value in enumerate(values.values())]
+    return [_instruction(_LOAD, _argument_offset(argument)), *tests, _refuse()]
+
+
+def _only_null(argument: int) -> list[bytes]:
+    offset = _argument_offset(argument)
+    code = []
+    for word in (offset, offset + 4):
+        code += [_instruction(_LOAD, word), _instruction(_JEQ, 0, 1, 0), _refuse()]
+    return code
+
+
+def _guards(*, allow_processes: bool) -> list[bytes]:
+    """What is decided by an argument."""
     flags = _instruction(_LOAD, _argument_offset(0))
     if allow_processes:
-        code += _guard("clone", [flags, _instruction(_JSET, _CLONE_NEW_NAMESPACES, 0, 1), _refuse()])
+        clone = [flags, _instruction(_JSET, _CLONE_NEW_NAMESPACES, 0, 1), _refuse()]
     else:
-        code += _guard("clone", [flags, _instruction(_JSET, _CLONE_THREAD, 1, 0), _refuse()])
-    return FilterProgram([*code, _instruction(_RET, _ALLOW)])
+        clone = [flags, _instruction(_JSET, _CLONE_THREAD, 1, 0), _refuse()]
+    own_process = [_instruction(_LOAD, _argument_offset(0)), _instruction(_JEQ, 0, 1, 0), _refuse()]
+    return [
+        *_guard("fcntl", _only(_FCNTL_ALLOWED, 1)),
+        *_guard("ioctl", _only(_IOCTL_ALLOWED, 1)),
+        *_guard("clone", clone),
+        *_guard("prctl", _only(_PRCTL_ALLOWED, 0)),
+        *_guard("prlimit64", own_process),
+        *_guard("sendto", _only_null(4)),
+    ]
+
+
+def _allow_only(numbers: list[int]) -> list[bytes]:
+    """Allow these calls, refuse the rest: one comparison of both ends for each run of numbers."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    code = []
+    for first, last in runs:
+        code += [
+            _instruction(_JGE, first, 1, 0),
+            _refuse(),
+            _instruction(_JGT, last, 1, 0),
+            _instruction(_RET, _ALLOW),
+        ]
+    return [*code, _instruction(_JGT, syscalls.NEWEST, 1, 0), _refuse(), _absent()]
+
+
+def _absent() -> bytes:
+    return _instruction(_RET, _ERRNO | errno.ENOSYS)
+
+
+def child_filter(*, allow_processes: bool = False, deny_signals: bool = False) -> FilterProgram:
+    """What a child may call at all."""
+    names = allowed_names(allow_processes=allow_processes, deny_signals=deny_signals)
+    numbers = [_of_machine(syscalls.NUMBERS.get(name) or _NUMBERS[name]) for name in names]
+    # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist.
+    return FilterProgram(
+        [
+            *_prologue(),
+            *_deny(["clone3"], errno.ENOSYS),
+            *_guards(allow_processes=allow_processes),
+            *_allow_only([number for number in numbers if number is not None]),
+        ]
+    )

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from sandbox import outcome, scratch
+from sandbox import outcome
 from sandbox.child import CELL_HEADER
 from sandbox.records import Status, ToolError, ToolResult
 from sandbox.runs import READ_BYTES, Connection, Pending, Run, Session
@@ -27,13 +27,9 @@ class SessionPool:
 
     def __init__(self, desk: Supervisor) -> None:
         self.desk = desk
-        settings = desk.settings
         self.by_link: dict[int, Session] = {}
         self._by_name: dict[tuple[int, str], Session] = {}
         self._by_seat: dict[int, Session] = {}
-        self._free_seats = list(
-            reversed(range(settings.num_slots, settings.num_slots + settings.max_sessions))
-        )
         self._seatless: deque[Pending] = deque()
 
     @property
@@ -60,7 +56,7 @@ class SessionPool:
         session = session or self._new_session(key, pending)
         if session is None:
             return
-        if session.run is not None:
+        if session.run is not None or session.is_cut:
             session.waiting.append(pending)
             return
         run = session.begin(pending, now)
@@ -71,7 +67,7 @@ class SessionPool:
 
     def _new_session(self, key: tuple[int, str], pending: Pending) -> Session | None:
         desk = self.desk
-        if not self._free_seats:
+        if not desk.seats.for_sessions:
             if len(self._seatless) >= len(self._by_seat) or not self._evict(
                 "room for another session was needed"
             ):
@@ -86,9 +82,14 @@ class SessionPool:
         if server is None:
             desk.answer(pending, refusal(Status.LOST, "no fork server is alive"))
             return None
-        seat = self._free_seats.pop()
-        scratch.make_seat(desk.plan.tmp_root, seat, desk.uid_of(seat))
-        session = Session(key, seat, server)
+        seat = desk.seats.for_sessions.pop()
+        try:
+            desk.seats.folders.make(seat)
+            session = Session(key, seat, server)
+        except OSError as error:  # no room, or no more descriptors
+            desk.seats.for_sessions.append(seat)
+            desk.answer(pending, refusal(Status.LOST, f"no interpreter could be started: {error}"))
+            return None
         session.memory_bytes = pending.limits.memory_bytes
         self._by_name[key] = self._by_seat[seat] = session
         self.by_link[session.link.fileno()] = session
@@ -114,6 +115,7 @@ class SessionPool:
             data = b""
         if not data:  # it has ended, which the fork server reports, or its code has closed the channel
             self._forget_link(session)
+            session.is_cut = True
             session.server.ask(Op.KILL, session.seat)
             return
         session.inbox += data
@@ -197,9 +199,12 @@ class SessionPool:
             for pending in session.waiting:
                 self.desk.answer(pending, _refusal_of(session))
             session.waiting.clear()
-        self.desk.clean(seat)
-        self._free_seats.append(seat)
-        if self._seatless:
+        self.desk.seats.release(seat)
+        self.seat_waiting()
+
+    def seat_waiting(self) -> None:
+        """Seats may have become free: let as many of those that wait for one start."""
+        for _ in range(min(len(self._seatless), len(self.desk.seats.for_sessions))):
             self.desk.queue.appendleft(self._seatless.popleft())
 
     def _forget_link(self, session: Session) -> None:

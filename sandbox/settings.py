@@ -46,8 +46,8 @@ class Settings:
     """A session untouched for longer is evicted."""
     memory_low_bytes: int = 2**29
     """While the machine has less memory available, idle sessions are evicted and new calls wait."""
-    tmp_bytes: int = 2**30
-    """Size of the tmpfs that holds all the calls' folders, where it can be mounted."""
+    tmp_bytes: int = 2**25
+    """Size of the tmpfs that is the folder of a call, where one can be mounted: one for each seat."""
     tmp_dir: str = field(default_factory=tempfile.gettempdir)
     first_uid: int = 210_000
     """Slot k runs as user id first_uid + k (root only)."""

@@ -7,27 +7,27 @@ left except bounded JSON. Whatever dies - a child, a fork server, a client - the
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import select
-import signal
 import socket
-import sys
 import time
+import traceback
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import asdict
 
-from sandbox import fleet, orphans, outcome, scratch, tiers
+from sandbox import fleet, kernel, orphans, outcome, scratch, tiers, trial
 from sandbox.child import is_set_up, new_job_file
-from sandbox.isolation import Layer
-from sandbox.launch import StartError, prepare
+from sandbox.launch import StartError, check_level, prepare, traces_of
 from sandbox.records import Status, ToolResult
 from sandbox.runs import READ_BYTES, Connection, Pending, Run, append_only
+from sandbox.seats import Seats
 from sandbox.session_pool import SessionPool
 from sandbox.settings import Settings
 from sandbox.watch import Watch
 from sandbox.wire import (
+    MAX_FRAME_BYTES,
     MAX_NAME_CHARS,
     Kind,
     WireError,
@@ -42,10 +42,6 @@ from sandbox.wire import (
 )
 from sandbox.zygote import REPLY, Op
 
-QUARANTINE_S = 1.0
-"""A seat whose fork server died is not used for so long: its last user may still be dying."""
-GC_THRESHOLDS = (50_000, 20, 20)
-"""A call leaves no cycles; with 45,000 of them waiting a collection would look at each for nothing."""
 MAX_DEATHS = 8
 """Fork servers dying within a minute before the supervisor gives up."""
 
@@ -61,14 +57,18 @@ class Supervisor:
         self.servers: dict[int, fleet.Server] = {}
         self.queue: deque[Pending] = deque()
         self.runs: dict[int, Run] = {}
-        self.free_seats = list(reversed(range(settings.num_slots)))
-        self.quarantine: deque[tuple[float, int]] = deque()
+        self.lost_tiers: list[int] = []
+        """Fork servers that could not be started anew yet."""
+        self.num_faults = 0
+        self.last_fault = ""
         self.watch = Watch(settings)
         self.death_times: deque[float] = deque(maxlen=MAX_DEATHS)
         self.memory_is_low = False
         self.next_housekeeping_t = 0.0
         self.dirty: set[Connection] = set()
-        self.report, self.plan = prepare(settings)
+        self.report, self.plan, folders = prepare(settings)
+        self.seats = Seats(folders, settings.num_slots, settings.max_sessions)
+        self.poller.register(self.seats.cleaner.descriptor, select.EPOLLIN)
         self.sessions = SessionPool(self)
 
     # Start and stop
@@ -77,33 +77,19 @@ class Supervisor:
         """Start every tier, and wait until all are ready.
 
         Raises:
-            StartError: a preloaded module is missing, or the like.
+            StartError: a preloaded module is missing, a layer did not hold, or the like.
         """
         per_tier = -(-self.settings.workers // 4)
         for tier in range(len(self.tiers.modules)):
             for _ in range(per_tier):
                 self._start_server(tier)
-        for server in list(self.servers.values()):
-            server.control.settimeout(120.0)
-            try:
-                message = server.control.recv(4096)
-            except TimeoutError as error:
-                raise StartError("a fork server did not start within 120 s") from error
-            server.control.setblocking(False)
-            self._check_start(message)
-            server.is_ready = True
-
-    def _check_start(self, message: bytes) -> None:
-        if len(message) < REPLY.size:
-            raise StartError(
-                f"a fork server died at start; run it by hand: {self.settings.python} -m sandbox doctor"
-            )
-        if REPLY.unpack_from(message)[0] == Op.FAILED:
-            said = message[REPLY.size :].decode("utf-8", "replace")
-            raise StartError(
-                f"a fork server of {self.settings.python} could not start: {said}; install what is missing there, "
-                f"or take it out of preload ({', '.join(self.settings.preload)})"
-            )
+        for server in self.servers.values():
+            fleet.await_ready(server, self.settings)
+        self.report = trial.try_layers(
+            server, self.plan, self.report, seat=0, tmp_bytes=self.settings.tmp_bytes
+        )
+        check_level(self.report, self.settings.min_isolation)
+        self.seats.folders.clean(0)
 
     def _start_server(self, tier: int) -> None:
         server = fleet.start_server(self.settings, self.plan, tier, self.tiers.modules[tier])
@@ -115,8 +101,8 @@ class Supervisor:
         for server in self.servers.values():
             server.stop()
         orphans.end_all()
-        if Layer.BOUNDED_TMP not in self.report.used:
-            scratch.remove_root(self.plan.tmp_root)
+        self.seats.cleaner.stop()
+        scratch.remove_root(self.plan.places.root)
 
     # The loop
 
@@ -128,6 +114,10 @@ class Supervisor:
         self.poller.register(link.fileno(), select.EPOLLIN)
         return connection
 
+    def greet(self, connection: Connection) -> None:
+        """Tell a client that calls are accepted."""
+        self._post(connection, pack(Kind.READY, 0, self.ready_text()))
+
     def serve(self) -> None:
         """Work until the last client is gone."""
         while self.connections:
@@ -136,20 +126,44 @@ class Supervisor:
     def step(self) -> None:
         """Wait for events, act on them, start what can start, send what can be sent."""
         for descriptor, events in self.poller.poll(self._seconds_to_next()):
-            if descriptor in self.servers:
-                self._on_server(self.servers[descriptor], events)
-            elif descriptor in self.sessions.by_link:
-                self.sessions.on_readable(self.sessions.by_link[descriptor])
-            elif descriptor in self.connections:
-                self._on_client(self.connections[descriptor], events)
-            else:
-                self._on_other(descriptor)
+            with self.guarded():
+                self._on_event(descriptor, events)
         now = time.monotonic()
-        self.watch.act(now)
+        with self.guarded():
+            self.watch.act(now)
         if now >= self.next_housekeeping_t:
-            self._keep_house(now)
+            self.next_housekeeping_t = now + 0.5
+            with self.guarded():
+                self._keep_house(now)
         self._dispatch(now)
         self._send_all()
+
+    def _on_event(self, descriptor: int, events: int) -> None:
+        if descriptor in self.servers:
+            self._on_server(self.servers[descriptor], events)
+        elif descriptor in self.sessions.by_link:
+            self.sessions.on_readable(self.sessions.by_link[descriptor])
+        elif descriptor in self.connections:
+            self._on_client(self.connections[descriptor], events)
+        elif descriptor == self.seats.cleaner.descriptor:
+            self.seats.collect()
+            self.sessions.seat_waiting()
+        else:
+            self._on_other(descriptor)
+
+    @contextlib.contextmanager
+    def guarded(self, *pendings: Pending) -> Iterator[None]:
+        """Let no fault end the loop: it is counted, and the calls it concerns end as lost."""
+        try:
+            yield
+        except StartError:
+            raise
+        except Exception as error:
+            self.num_faults += 1
+            self.last_fault = "".join(traceback.format_exception(error))[-2000:]
+            for pending in pendings:
+                text = f"the sandbox failed at this call: {type(error).__name__}: {error}"
+                self.answer(pending, refusal(Status.LOST, text))
 
     def _on_other(self, descriptor: int) -> None:
         """A descriptor closed in this very round; a node has its listener here."""
@@ -205,14 +219,22 @@ class Supervisor:
             "zygotes": [server.process.pid for server in self.servers.values()],
             "supervisor": os.getpid(),
             "open_descriptors": len(os.listdir("/proc/self/fd")),
-            "tmp_root": self.plan.tmp_root,
+            "tmp_root": self.plan.places.root,
+            "unclean_seats": self.seats.cleaner.num_unclean,
+            "faults": self.num_faults,
+            "last_fault": self.last_fault,
             "cpu_s": time.process_time(),
         }
 
     def ready_text(self) -> bytes:
         """What a client is told first: layers and their state."""
         states = [asdict(state) for state in self.report.states]
-        return json.dumps({"level": self.report.level, "states": states, **self.status()}).encode()
+        record = {
+            "level": self.report.level,
+            "states": states,
+            "traces": asdict(traces_of(self.plan, self.settings)),
+        }
+        return json.dumps(record | self.status()).encode()
 
     def _drop_client(self, connection: Connection) -> None:
         descriptor = connection.link.fileno()
@@ -234,7 +256,10 @@ class Supervisor:
 
     def answer(self, pending: Pending, result: ToolResult) -> None:
         """The one result of a call."""
-        self._post(pending.connection, pack(Kind.RESULT, pending.number, encode_result(result)))
+        payload = encode_result(result)
+        if len(payload) > MAX_FRAME_BYTES:  # the client would take the line for broken
+            payload = encode_result(refusal(Status.OUTPUT_LIMIT, "the result is too long to be passed on"))
+        self._post(pending.connection, pack(Kind.RESULT, pending.number, payload))
 
     def _send_all(self) -> None:
         for connection in list(self.dirty):
@@ -281,8 +306,9 @@ class Supervisor:
         while self.queue and len(self.runs) < self.settings.num_slots and not self.memory_is_low:
             pending = self.queue.popleft()
             if pending.session is not None:
-                self.sessions.start_cell(pending, now)
-            elif self.free_seats:
+                with self.guarded(pending):
+                    self.sessions.start_cell(pending, now)
+            elif self.seats.for_calls:
                 self._start_call(pending, now)
             else:
                 self.queue.appendleft(pending)
@@ -302,33 +328,45 @@ class Supervisor:
         if server is None:
             self.answer(pending, refusal(Status.LOST, "no fork server is alive"))
             return
-        seat = self.free_seats.pop()
-        files = (new_job_file(), os.memfd_create("out"), os.memfd_create("err"))
-        os.write(files[0], pending.payload)
-        for descriptor in files[1:]:
-            append_only(descriptor)
-        run = Run(pending=pending, seat=seat, server=server, files=files, start_t=now)
+        seat = self.seats.for_calls.pop()
+        files: list[int] = []
+        is_started = False
+        with self.guarded(pending):
+            files = [new_job_file(), os.memfd_create("out"), os.memfd_create("err")]
+            os.write(files[0], pending.payload)
+            for descriptor in files[1:]:
+                append_only(descriptor)
+            is_started = True
+        if not is_started:
+            for descriptor in files:
+                os.close(descriptor)
+            self.seats.release(seat)
+            return
+        run = Run(
+            pending=pending, seat=seat, server=server, files=(files[0], files[1], files[2]), start_t=now
+        )
         self.runs[seat] = run
         server.seats.add(seat)
-        server.ask(Op.CALL, seat, job_bytes=len(pending.payload), descriptors=files)
+        server.ask(Op.CALL, seat, job_bytes=len(pending.payload), descriptors=run.files)
         self.watch.start(run, now)
 
     # Fork servers
 
     def _on_server(self, server: fleet.Server, events: int) -> None:
-        try:
-            while True:
+        while True:
+            try:
                 message = server.control.recv(4096)
-                if not message:
-                    break
+            except BlockingIOError:
+                if server.backlog:
+                    server.flush()
+                return
+            except OSError:
+                message = b""
+            if not message:  # only its own line tells of its death
+                self._on_server_death(server)
+                return
+            with self.guarded():
                 self._on_reply(server, message)
-        except BlockingIOError:
-            if server.backlog:
-                server.flush()
-            return
-        except OSError:
-            pass
-        self._on_server_death(server)
 
     def _on_reply(self, server: fleet.Server, message: bytes) -> None:
         op, seat, pid, status, cpu_s, rss_bytes = REPLY.unpack_from(message)
@@ -350,12 +388,14 @@ class Supervisor:
             self.sessions.on_exit(seat, run, pid, status, cpu_s, rss_bytes)
             return
         if run is not None:
-            self._conclude_call(run, pid, status, cpu_s, rss_bytes)
-        self.clean(seat)
-        self.free_seats.append(seat)
+            run.is_over = True
+            with self.guarded(run.pending):
+                self._conclude_call(run, pid, status, cpu_s, rss_bytes)
+            for descriptor in run.files:
+                os.close(descriptor)
+        self.seats.release(seat)
 
     def _conclude_call(self, run: Run, pid: int, status: int, cpu_s: float, rss_bytes: int) -> None:
-        run.is_over = True
         if run.verdict is not None or pid <= 0:
             verdict = run.verdict or Status.LOST
             self.answer(
@@ -371,8 +411,6 @@ class Supervisor:
             record = outcome.parse_outcome(os.pread(job, size, 0)) if is_read else None
             ending = run.ending(code, cpu_s, rss_bytes)
             self.answer(run.pending, self.judge(record, run.files[1], run.files[2], ending, run))
-        for descriptor in run.files:
-            os.close(descriptor)
 
     @staticmethod
     def refusal_of_set_up(err: int) -> ToolResult:
@@ -386,24 +424,12 @@ class Supervisor:
         """The result of a run, from what its child left."""
         limits = run.pending.limits
         how = outcome.Reading(
-            limits=limits, folder=self.plan.folder_of(run.seat), deterministic=self.settings.deterministic
+            limits=limits,
+            folder=self.plan.places.shown_to(run.seat),
+            deterministic=self.settings.deterministic,
         )
         streams = [outcome.read_stream(descriptor, limits.output_bytes) for descriptor in (out, err)]
         return outcome.judge(record, streams[0], streams[1], ending, how)
-
-    def uid_of(self, seat: int) -> int | None:
-        """The user id of a seat, where seats have one."""
-        return fleet.uid_of(self.plan, seat)
-
-    def clean(self, seat: int) -> None:
-        """Empty the folder of a seat for its next user."""
-        folder = self.plan.folder_of(seat)
-        try:
-            scratch.empty(folder)
-        except OSError:  # give the seat a new folder rather than a dirty one
-            with contextlib.suppress(OSError):
-                os.rename(folder, f"{self.plan.tmp_root}/dirty-{time.monotonic_ns()}")
-            scratch.make_seat(self.plan.tmp_root, seat, self.uid_of(seat))
 
     def _on_server_death(self, server: fleet.Server) -> None:
         """Its children die with it: end their calls now, and start another."""
@@ -423,11 +449,18 @@ class Supervisor:
                 self.answer(run.pending, refusal(run.verdict or Status.LOST, "its fork server died"))
                 for file in run.files:
                     os.close(file)
-            self.quarantine.append((now + QUARANTINE_S, seat))
+            self.seats.rest(seat, now)
         if len(self.death_times) == MAX_DEATHS and now - self.death_times[0] < 60.0:
             raise StartError(f"fork servers died {MAX_DEATHS} times within a minute")
         self.death_times.append(now)
-        self._start_server(server.tier)
+        self.lost_tiers.append(server.tier)
+        self._replace_servers()
+
+    def _replace_servers(self) -> None:
+        """Start what has died anew; what cannot be started now is tried again with the next housekeeping."""
+        while self.lost_tiers:
+            self._start_server(self.lost_tiers[-1])
+            self.lost_tiers.pop()
 
     def _server_pids(self) -> set[int]:
         return {server.process.pid for server in self.servers.values()}
@@ -454,44 +487,13 @@ class Supervisor:
     # Housekeeping
 
     def _keep_house(self, now: float) -> None:
-        self.next_housekeeping_t = now + 0.5
-        while self.quarantine and self.quarantine[0][0] <= now:
-            seat = self.quarantine.popleft()[1]
-            self.clean(seat)
-            self.free_seats.append(seat)
+        self.seats.keep_house(now)
+        self._replace_servers()
+        for server in self.servers.values():
+            server.flush()
         orphans.reap(self._server_pids())
         self.sessions.evict_idle()
         self.sessions.end_busy()
-        self.memory_is_low = memory_available_bytes() < self.settings.memory_low_bytes
+        self.memory_is_low = kernel.memory_available_bytes() < self.settings.memory_low_bytes
         if self.memory_is_low and not self.sessions.evict_for_memory() and not self.runs:
             self.memory_is_low = False  # waiting would free nothing
-
-
-def memory_available_bytes() -> int:
-    """What the kernel says can still be had without swapping."""
-    with open("/proc/meminfo", "rb") as file:
-        for line in file:
-            if line.startswith(b"MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 2**62
-
-
-def main() -> None:
-    """Entry point: the settings are the last argument, as JSON; descriptor 0 is the client's socket."""
-    gc.set_threshold(*GC_THRESHOLDS)
-    link = socket.socket(fileno=os.dup(0))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    supervisor = None
-    try:
-        supervisor = Supervisor(Settings.from_text(sys.argv[-1]))
-        supervisor.start_servers()
-        connection = supervisor.add_client(link)
-        supervisor._post(connection, pack(Kind.READY, 0, supervisor.ready_text()))
-        supervisor.serve()
-    except StartError as error:
-        with contextlib.suppress(OSError):
-            link.setblocking(True)
-            link.sendall(pack(Kind.FAILED, 0, str(error).encode()))
-    finally:
-        if supervisor is not None:
-            supervisor.close()

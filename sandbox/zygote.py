@@ -28,6 +28,7 @@ from sandbox.child import Launch
 from sandbox.isolation import Layer
 from sandbox.jail import Jail, JailPlan, lower_priority, move_high
 from sandbox.rehearsal import lay_out_memory, rehearse
+from sandbox.scratch import Places
 from sandbox.tiers import STANDARD
 from sandbox.warmup import import_and_use
 
@@ -240,7 +241,8 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int, int
 def _plan_jail(orders: dict[str, Any]) -> Jail:
     record = orders["plan"]
     layers = frozenset(Layer(layer) for layer in record["layers"])
-    plan = JailPlan(**{**record, "layers": layers, "readable": tuple(record["readable"])})
+    places = Places(**record["places"])
+    plan = JailPlan(**{**record, "layers": layers, "readable": tuple(record["readable"]), "places": places})
     jail = Jail(plan=plan)
     jail.prepare(orders["num_seats"])
     return jail
@@ -251,6 +253,8 @@ def start(orders: dict[str, Any]) -> None:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     control = socket.socket(fileno=move_high(orders["control"]))
     try:
+        if Layer.PRIVATE_ROOT in orders["plan"]["layers"] and os.geteuid() != 0:
+            kernel.enter_user_namespace()  # where an ordinary user may change the root folder
         kept = (entry for entry in sys.path if entry and entry != orders["package_root"])
         sys.path[:] = ["", *orders["python_path"], *kept]
         sys.argv = [runner.FILE_NAME]

@@ -1,0 +1,50 @@
+"""User ids for the seats of one supervisor: no two supervisors of a machine use the same at the same time."""
+
+from __future__ import annotations
+
+import socket
+
+BLOCK = 1024
+"""User ids are taken in blocks of so many; a block is held by a name in the kernel that ends with its holder."""
+_MAX_BLOCKS = 4096
+
+
+class UidsExhausted(OSError):
+    """No user ids are free; the message says how many were wanted."""
+
+
+def reserve(first_uid: int, count: int) -> tuple[int, list[socket.socket]]:
+    """The first of `count` user ids from `first_uid` up that nobody holds, and what holds them while it is open.
+
+    Raises:
+        UidsExhausted: none are free.
+    """
+    wanted = -(-count // BLOCK)
+    first_block = -(-first_uid // BLOCK)
+    held: list[socket.socket] = []
+    for block in range(first_block, first_block + _MAX_BLOCKS):
+        holder = _hold(block)
+        if holder is None:
+            _let_go(held)
+            continue
+        held.append(holder)
+        if len(held) == wanted:
+            return (block - wanted + 1) * BLOCK, held
+    _let_go(held)
+    raise UidsExhausted(f"no {count} user ids are free from {first_uid} up; close other sandboxes")
+
+
+def _hold(block: int) -> socket.socket | None:
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        holder.bind(f"\0sandbox-uids-{block}")
+    except OSError:
+        holder.close()
+        return None
+    return holder
+
+
+def _let_go(held: list[socket.socket]) -> None:
+    for holder in held:
+        holder.close()
+    held.clear()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.errors import ConfigError, UserError
+from config.errors import ConfigError, FellShort, UserError
 
 if TYPE_CHECKING:
     from config.model import Config, RuntimeSection
@@ -31,9 +31,11 @@ CANNOT_WRITE = {
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what the user can mend into one line on stderr and exit status 2; nothing computed is lost by it."""
+    """Turn what the user can mend into one line on stderr and its exit status; nothing computed is lost by it."""
     try:
         yield
+    except FellShort as error:
+        fail(str(error), status=1)
     except UserError as error:
         fail(str(error))
     except OSError as error:
@@ -48,10 +50,10 @@ def one_line_errors() -> Iterator[None]:
         fail("the disk is full; make room and run again, finished work is kept")
 
 
-def fail(message: str) -> None:
-    """Print one line and leave with status 2."""
+def fail(message: str, status: int = 2) -> None:
+    """Print one line and leave with a status."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    raise SystemExit(2)
+    raise SystemExit(status)
 
 
 def read_sections(

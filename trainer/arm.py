@@ -67,6 +67,7 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
         rings=main.data,
         out=folder.evaluation(last),
         work=folder.work("eval"),
+        overwrite=True,  # the arm's own folder: a kill after its evaluation leaves one there
     )
     record = summarise(run, folder, stages, summary) | {"seconds": time.monotonic() - began}
     write_json(main.arm(run.name), record)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from config.command import one_line_errors
 from verifier.evaluate_command import evaluate
 from verifier.verdict import Verdict, VerdictKind
 
@@ -28,6 +29,20 @@ def fail(message: str) -> typer.Exit:
     """Bad input: one line on standard error and exit status 2."""
     typer.echo(f"error: {message}", err=True)
     return typer.Exit(2)
+
+
+def require_folder(data: Path | None) -> None:
+    """A mistyped data folder is an error, not a folder without benchmarks."""
+    if data is not None and not data.is_dir():
+        raise fail(f"--data {data} is not a folder")
+
+
+def keep_out(out: Path, overwrite: bool) -> None:
+    """Refuse, before any work, to replace a file of the user's."""
+    from verifier.finished import refuse_to_replace
+
+    with one_line_errors():
+        refuse_to_replace(out, overwrite=overwrite)
 
 
 @app.command()
@@ -51,6 +66,8 @@ def grade(
         from verifier.workers import shared_pool
 
         shared_pool().start()
+    if cases is not None and not _holds_lines(cases):
+        raise fail(f"{cases}: holds no cases; each line is a JSON object with id, gold and pred")
     rows = _cases(cases) if cases is not None else iter([("", gold or "", _boxed(answer or ""), "")])
     for id, wanted, response, fault in rows:
         for name in names:
@@ -64,6 +81,14 @@ def grade(
 def _boxed(answer: str) -> str:
     marked = any(mark in answer for mark in ("\\boxed", "\\fbox", "<answer>")) or "answer:" in answer.lower()
     return answer if marked or not answer.strip() else f"\\boxed{{{answer}}}"
+
+
+def _holds_lines(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return any(line.strip() for line in lines)
+    except OSError as error:
+        raise fail(f"cannot read {path}: {error.strerror}") from None
 
 
 def _cases(path: Path) -> Iterator[tuple[str, str, str, str]]:
@@ -127,8 +152,7 @@ def benchmarks(
     """List the benchmarks: size, digest, source, reachable or how to get it."""
     from verifier.listing import listing
 
-    if data is not None and not data.is_dir():
-        raise fail(f"--data {data} is not a folder")
+    require_folder(data)
     for row in listing(data, hub=hub):
         if as_json:
             typer.echo(json.dumps(row))
@@ -150,10 +174,13 @@ def controls(
     from verifier.benchmarks import benchmark as named
     from verifier.controls import run_controls
 
+    require_folder(data)
     try:
         chosen = (
             [named(name) for name in benchmark] if benchmark else [b for b in ALL if (data / b.file).exists()]
         )
+        if not chosen:
+            raise fail(f"--data {data} holds the file of no benchmark; see python -m verifier benchmarks")
         for declared in chosen:
             for control in run_controls(declared, declared.load(data), seed=seed):
                 if as_json:
@@ -181,9 +208,12 @@ def contamination(
     from verifier.benchmarks import benchmark as named
     from verifier.contamination import Entry, overlaps, read_entries
 
+    require_folder(data)
     found = 0
     try:
         entries = read_entries(train)
+        if not entries:
+            raise fail(f"{train}: holds no problems, so nothing can be said of them")
         for name in benchmark:
             problems = named(name).load(data)
             asked = [Entry(id=p.id, text=p.prompt, answer=p.answer) for p in problems]
@@ -213,8 +243,10 @@ def import_(
     out: Annotated[Path, typer.Option(help="Samples file to write (JSONL), graded by both graders.")],
     checkpoint: Annotated[str, typer.Option(help="Name of the model.")] = "imported",
     run: Annotated[str, typer.Option(help="Name of the run.")] = "imported",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
+    from trainer.atomic import write_text
     from verifier.benchmarks import NAMES
     from verifier.benchmarks import benchmark as named
     from verifier.grade import grade_answer
@@ -224,19 +256,23 @@ def import_(
     if harness not in list(Harness):
         raise fail(f"--harness {harness}: must be one of {', '.join(Harness)}")
     policy = named(benchmark).policy if benchmark in NAMES else GradePolicy()
+    keep_out(out, overwrite)
     try:
         rows = import_samples(file, Harness(harness), run=run, checkpoint=checkpoint, benchmark=benchmark)
     except ImportFailed as error:
         raise fail(str(error)) from None
-    right = 0
-    with out.open("w", encoding="utf-8") as lines:
-        for row in rows:
-            text, id = row.trajectory.turns[0].text, row.trajectory.problem
-            for name in EVAL_GRADERS:
-                verdict = grade_answer(row.gold, text, policy, id=id, grader=name).without_clock()
-                row.trajectory.verdicts[name.value] = verdict
-            right += row.trajectory.verdicts["strict"].verdict is VerdictKind.CORRECT
-            lines.write(json.dumps(row.trajectory.to_json(), ensure_ascii=False) + "\n")
+    if not rows:
+        raise fail(f"{file}: holds no samples")
+    right, lines = 0, []
+    for row in rows:
+        text, id = row.trajectory.turns[0].text, row.trajectory.problem
+        for name in EVAL_GRADERS:
+            verdict = grade_answer(row.gold, text, policy, id=id, grader=name).without_clock()
+            row.trajectory.verdicts[name.value] = verdict
+        right += row.trajectory.verdicts["strict"].verdict is VerdictKind.CORRECT
+        lines.append(json.dumps(row.trajectory.to_json(), ensure_ascii=False) + "\n")
+    with one_line_errors():
+        write_text(out, "".join(lines))
     typer.echo(f"{len(rows)} samples, {right} correct (strict), written to {out}")
 
 
@@ -254,13 +290,18 @@ def regrade(
         int | None,
         typer.Option(help="eval.seed of the evaluation; default: from summary.json beside SAMPLES."),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing OUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Grade the same text again with every grader of its benchmark; list every verdict that flips."""
     from verifier.regrade import RegradeError, regrade_file
 
+    require_folder(data)
+    if out is not None:
+        keep_out(out, overwrite)
     try:
-        report = regrade_file(samples, golds=golds, data=data, out=out, seed=seed)
+        with one_line_errors():
+            report = regrade_file(samples, golds=golds, data=data, out=out, seed=seed)
     except RegradeError as error:
         raise fail(str(error)) from None
     if as_json:

@@ -7,17 +7,21 @@ grading works without torch. Resumes: a killed evaluation ends with the same sam
 from __future__ import annotations
 
 import shutil
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.errors import ConfigError
+from config.errors import ConfigError, FellShort
 from config.model import EvalPlan, RuntimeSection
 from config.sections import digest
+from verifier.behaviour import behaviour
 from verifier.benchmarks import PromptKind, Scoring
+from verifier.finished import SUMMARY, finished
 from verifier.policy import RULES, GraderName
 from verifier.profile import differences
 from verifier.questions import POOLED, RINGS, Questions, limited, questions_of, refuse_twice
@@ -31,7 +35,7 @@ from verifier.scores import (
     score,
     without_known_issues,
 )
-from verifier.verdict import VerdictKind, reward_of
+from verifier.verdict import reward_of
 
 if TYPE_CHECKING:
     from trainer.types import Trajectory
@@ -78,6 +82,8 @@ def evaluate(
     rings: Path | None,
     out: Path,
     work: Path,
+    must_have_all: bool = False,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Run `plans` and write samples.parquet, unavailable.json and summary.json (last) into `out`.
 
@@ -89,9 +95,15 @@ def evaluate(
         runtime: threads, device, paths and number of sandbox workers.
         out: published folder.
         work: undeclared folder for resuming.
+        must_have_all: a benchmark that cannot be reached is a failure, because the user named it.
+        overwrite: replace a finished evaluation in `out`.
 
     Returns:
-        The summary. Raises ConfigError when a checkpoint or data file is broken or a server cannot be reached.
+        The summary; that in `out` where it is finished already.
+
+    Raises:
+        ConfigError: a checkpoint or data file is broken, a server cannot be reached, or `out` holds another result.
+        FellShort: nothing can be asked, or no sample of a benchmark could be graded; nothing is published.
     """
     from trainer.checkpoint import MANIFEST, verify
     from trainer.model import use_threads
@@ -109,8 +121,12 @@ def evaluate(
     result = Evaluation()
     asked = [(plan, questions_of(plan, runtime, rings, view.eval.seed, result.unavailable)) for plan in plans]
     refuse_twice(asked)
+    if result.unavailable and must_have_all:
+        raise FellShort("; ".join(result.unavailable.values()))
     if result.unavailable and runtime.preset in MUST_REACH:
         raise ConfigError("; ".join(result.unavailable.values()))
+    if not any(questions for _, questions in asked):
+        raise FellShort("; ".join(["nothing to evaluate", *result.unavailable.values()]))
     golds = [
         [q.benchmark.name, p.id, p.answer] for _, questions in asked for q in questions for p in q.problems
     ]
@@ -120,12 +136,17 @@ def evaluate(
         "rollout": view.rollout.model_dump(mode="json"),
         "sandbox": view.sandbox.model_dump(mode="json"),
     }
-    about = [identity, place.name, place.endpoint, served, sections, golds]
-    with WorkDir.open(work, digest(about)) as folder:
+    fingerprint = digest([identity, place.name, place.endpoint, served, sections, golds])
+    before = finished(out, fingerprint, sections["plans"], overwrite=overwrite)
+    if before is not None:
+        print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
+        return before
+    with WorkDir.open(work, fingerprint) as folder:
         for number, (plan, questions) in enumerate(asked):
             _run_plan(plan, questions, place, f"{number:02d}", folder, view, runtime, result)
         facts = {
             "checkpoint_digest": identity,
+            "fingerprint": fingerprint,
             "engine": place.endpoint or "local",
             "served_model": served,
             "variant": place.variant,
@@ -168,6 +189,7 @@ def _run_plan(
             asking = _asker(sampler, questions, place, run_code)
             deep = _deep(plan, questions, view.eval.seed)
             trajectories = _sample(plan, questions, deep, asking, run_code, work, f"{shards}-{name}", place)
+            refuse_ungraded(name, trajectories, work.path / f"{shards}-{name}")
             result.trajectories += trajectories
             about = _slice(place.name, name, plan, view)
             _add_scores(result, questions, [t for t in trajectories if t.sample < plan.k], about)
@@ -181,6 +203,22 @@ def _run_plan(
         about = _slice(place.name, POOLED, plan, view)
         _add_scores(result, rings, [t for t in samples if t.sample < plan.k], about)
         _add_deep_scores(result, samples, deep_pooled, about)
+
+
+def refuse_ungraded(name: str, trajectories: Sequence[Trajectory], shards: Path) -> None:
+    """End an evaluation that says nothing of a benchmark: raises FellShort unless a sample was graded.
+
+    Its lost samples, in the folder `shards`, go: the next attempt asks again.
+    """
+    if any(trajectory.reward is not None for trajectory in trajectories):
+        return
+    shutil.rmtree(shards, ignore_errors=True)
+    rules = Counter(t.verdicts[GraderName.STRICT.value].rule or t.reason for t in trajectories)
+    why = rules.most_common(1)[0][0] if rules else "it has no problems"
+    raise FellShort(
+        f"{name}: none of its {len(trajectories)} samples could be graded ({why}); nothing is published; look at the "
+        "engine, the sandbox or the server, then run the same command again"
+    )
 
 
 def _deep(plan: EvalPlan, questions: Questions, seed: int) -> set[str]:
@@ -363,7 +401,7 @@ def _add_scores(
             "temperature": about.temperature,
             "control": about.control,
         }
-        | _behaviour(trajectories)
+        | behaviour(trajectories)
     )
 
 
@@ -384,26 +422,13 @@ def _letters(questions: Questions, trajectories: Sequence[Trajectory], about: Sl
 
     by_id = {problem.id: problem for problem in questions.problems}
     golds = [questions.as_asked(by_id[t.problem], t.sample).answer for t in trajectories]
+    graded = [t for t in trajectories if t.reward is not None]
     return {
         "benchmark": about.benchmark,
         "temperature": about.temperature,
         "golds": letter_histogram(golds),
-        "predictions": letter_histogram(t.verdicts["strict"].extracted for t in trajectories),
+        "predictions": letter_histogram(t.verdicts["strict"].extracted for t in graded),
     }
-
-
-def _behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """What stands beside a score: how samples ended, how long they were, what the tool said."""
-    from trainer.metrics import rollout_metrics
-
-    count = max(len(trajectories), 1)
-    shares = {f"{kind.value}_frac": 0.0 for kind in VerdictKind if kind is not VerdictKind.CORRECT}
-    for trajectory in trajectories:
-        kind = trajectory.verdicts[GraderName.STRICT.value].verdict
-        if kind is not VerdictKind.CORRECT:
-            shares[f"{kind.value}_frac"] += 1 / count
-    unfit = sum(not trajectory.turns for trajectory in trajectories)
-    return rollout_metrics(trajectories) | shares | {"prompt_does_not_fit_frac": unfit / count}
 
 
 def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -413,6 +438,7 @@ def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seco
     from verifier.published import beside_published
 
     out.mkdir(parents=True, exist_ok=True)
+    (out / SUMMARY).unlink(missing_ok=True)  # an older one does not belong to the samples that follow
     samples = out / "samples.parquet"
     write_parquet(result.trajectories, samples)
     rows = [{"benchmark": name, "how": how} for name, how in sorted(result.unavailable.items())]
@@ -431,7 +457,7 @@ def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seco
         "grader_disagreements": disagreements(result.trajectories),
         "samples_sha256": sha256_of(samples),
     }
-    write_json(out / "summary.json", summary)
+    write_json(out / SUMMARY, summary)
     for shards in work.path.iterdir():
         if shards.is_dir():
             shutil.rmtree(shards)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from config.command import one_line_errors, read_sections
+from config.errors import ConfigError
 from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ def evaluate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print settings and cost; sample nothing.")
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a finished evaluation in OUT.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
     sections: SectionsOption = None,
     runtime: RuntimeOption = None,
@@ -83,6 +87,9 @@ def evaluate(
         if dry_run:
             typer.echo("\n".join(lines_of(plans, view)))
             return
+        for option, folder in (("--data", data), ("--rings", rings)):
+            if folder is not None and not folder.is_dir():
+                raise ConfigError(f"{option} {folder}: is not a folder")
         if endpoint is None:
             refuse_without_engine(where.preset)
         if data is not None:
@@ -98,6 +105,8 @@ def evaluate(
             rings=rings or _rings_beside(checkpoint),
             out=out,
             work=work or out / "work",
+            must_have_all=bool(benchmark),
+            overwrite=overwrite,
         )
         _show(summary, as_json)
 
@@ -144,7 +153,6 @@ def _plans(
     called: str, benchmarks: list[str], given: Given, profile: str | None, view: Any
 ) -> list[EvalPlan]:
     """What was named on the command line, else the configuration's plans for this checkpoint; options win over both."""
-    from config.errors import ConfigError
     from config.model import Control, EvalPlan
     from verifier.profile import paper_plans
 
@@ -231,7 +239,12 @@ def _show(summary: dict, as_json: bool) -> None:
     for row in summary["behaviour"]:
         shares = {name: row[name] for name in row if name.endswith("_frac") and name.startswith(_ENDS)}
         told = ", ".join(f"{name.removesuffix('_frac')} {100 * share:.1f}%" for name, share in shares.items())
-        typer.echo(f"{row['benchmark']}, control {row['control']}: {told}")
+        lost = (
+            f"; {row['num_lost']} lost, {row['num_questions_lost']} questions with them"
+            if row.get("num_lost")
+            else ""
+        )
+        typer.echo(f"{row['benchmark']}, control {row['control']}: {told}{lost}")
 
 
 _ENDS = ("truncated", "unparsed", "timeout", "infra_failed", "prompt_does_not_fit")

@@ -75,6 +75,6 @@ def instruction_row(trajectories: Sequence[Trajectory], about: Slice) -> dict[st
         "checkpoint": about.checkpoint,
         "benchmark": about.benchmark,
         "temperature": about.temperature,
-        "num_samples": len(trajectories),
+        "num_samples": len([t for t in trajectories if t.reward is not None]),
         **four_numbers([trajectory.verdicts for trajectory in trajectories]),
     }

@@ -66,6 +66,7 @@ def regrade_file(
     Raises:
         RegradeError: a file cannot be read, or a problem has no gold.
     """
+    from trainer.atomic import write_text
     from trainer.types import Trajectory
 
     report = RegradeReport()
@@ -82,14 +83,18 @@ def regrade_file(
             trajectory.verdicts = {name: verdict.without_clock() for name, verdict in after.items()}
             if out is not None:
                 lines.append(json.dumps(trajectory.to_json(), ensure_ascii=False))
+    if report.num_samples == 0:
+        raise RegradeError(f"{samples}: holds no samples")
     if out is not None:
-        out.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        write_text(out, "".join(line + "\n" for line in lines))
     return report
 
 
 def _note(report: RegradeReport, trajectory: Trajectory, after: dict[str, Any]) -> None:
     report.num_samples += 1
     graders = [str(name) for name in EVAL_GRADERS if name in after]
+    if any(after[name].verdict is VerdictKind.INFRA_FAILED for name in graders):
+        graders = []  # a grader that broke does not disagree
     report.num_disagreements += len({after[name].verdict is VerdictKind.CORRECT for name in graders}) > 1
     for name, verdict in after.items():
         before = trajectory.verdicts.get(name)
@@ -208,3 +213,5 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                         raise RegradeError(f"{path}, line {number}: {error}") from None
     except OSError as error:
         raise RegradeError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise RegradeError(f"cannot read {path}: is not UTF-8 text") from None

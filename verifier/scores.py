@@ -221,7 +221,11 @@ def control_scores(
         reward = reward_of(verdict.verdict)
         if reward is not None:
             permuted.setdefault(trajectory.problem, []).append(reward)
-    mute = {p.id: [reward_of(grade_answer(p.answer, "", strict, id=p.id).verdict) or 0.0] for p in problems}
+    mute: dict[str, list[float]] = {}
+    for problem in problems:
+        silent = reward_of(grade_answer(problem.answer, "", strict, id=problem.id).verdict)
+        if silent is not None:
+            mute[problem.id] = [silent]
     rows = score(permuted, replace(about, control="shuffled_golds"))[:1] + score(
         mute, replace(about, control="mute")
     )
@@ -246,7 +250,7 @@ def control_scores(
 
 
 def disagreements(trajectories: Sequence[Trajectory]) -> list[dict[str, Any]]:
-    """Samples on which the two graders differ."""
+    """Samples on which the two graders differ; one that a grader lost says nothing."""
     strict, compat = (grader.value for grader in EVAL_GRADERS)
     return [
         {
@@ -259,6 +263,7 @@ def disagreements(trajectories: Sequence[Trajectory]) -> list[dict[str, Any]]:
         }
         for t in trajectories
         if compat in t.verdicts
+        and VerdictKind.INFRA_FAILED not in (t.verdicts[strict].verdict, t.verdicts[compat].verdict)
         and (t.verdicts[strict].verdict is VerdictKind.CORRECT)
         != (t.verdicts[compat].verdict is VerdictKind.CORRECT)
     ]

@@ -53,6 +53,15 @@ def reward_of(verdict: VerdictKind) -> float | None:
     >>> [reward_of(kind) for kind in VerdictKind]
     [1.0, 0.0, 0.0, 0.0, 0.0, None]
     """
-    if verdict is VerdictKind.INFRA_FAILED:
-        return None
-    return 1.0 if verdict is VerdictKind.CORRECT else 0.0
+    return _REWARDS[verdict]
+
+
+_REWARDS: dict[VerdictKind, float | None] = {
+    VerdictKind.CORRECT: 1.0,
+    VerdictKind.WRONG: 0.0,
+    VerdictKind.UNPARSED: 0.0,
+    VerdictKind.NO_ANSWER: 0.0,
+    VerdictKind.TIMEOUT: 0.0,
+    VerdictKind.INFRA_FAILED: None,
+}
+"""Each kind by name: a new one has no reward until somebody decides."""

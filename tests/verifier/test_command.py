@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from trainer.types import CallKind, StopReason, Trajectory, Turn
@@ -86,3 +87,55 @@ def test_regrading_a_file_that_is_not_there_or_not_ours_is_one_line(tmp_path: Pa
         result = run.invoke(app, ["regrade", str(path)])
         assert result.exit_code == 2
         assert told in result.output
+
+
+def test_a_file_of_the_user_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    rows, golds, out = (tmp_path / name for name in ("verl.jsonl", "golds.jsonl", "out.jsonl"))
+    rows.write_text(json.dumps({"input": "2 + 2?", "output": "\\boxed{4}", "gts": "4"}) + "\n")
+    out.write_text("mine\n")
+    taking = ["import", str(rows), "--harness", "verl", "--benchmark", "own", "--out", str(out)]
+    refused = run.invoke(app, taking)
+    assert (refused.exit_code, out.read_text()) == (2, "mine\n")
+    assert "exists already" in refused.stderr
+    assert run.invoke(app, [*taking, "--overwrite"]).exit_code == 0
+    samples = out.read_text()
+    golds.write_text(json.dumps({"id": json.loads(samples)["problem"], "answer": "4"}) + "\n")
+    again = ["regrade", str(out), "--golds", str(golds), "--out", str(out)]
+    assert run.invoke(app, again).exit_code == 2
+    assert out.read_text() == samples
+    assert run.invoke(app, [*again, "--overwrite"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["grade", "--cases", "empty.jsonl"], "empty.jsonl: holds no cases"),
+        (["regrade", "empty.jsonl"], "empty.jsonl: holds no samples"),
+        (["regrade", "empty.jsonl", "--data", "nowhere"], "--data nowhere is not a folder"),
+        (
+            ["import", "empty.jsonl", "--harness", "verl", "--benchmark", "own", "--out", "new.jsonl"],
+            "holds no samples",
+        ),
+        (["regrade", "bytes.jsonl"], "bytes.jsonl: is not UTF-8 text"),
+        (["controls", "--data", "."], "holds the file of no benchmark"),
+        (["controls", "--data", "nowhere"], "--data nowhere is not a folder"),
+        (
+            ["contamination", "--train", "empty.jsonl", "--benchmark", "aime24"],
+            "empty.jsonl: holds no problems",
+        ),
+        (
+            ["contamination", "--train", "empty.jsonl", "--benchmark", "aime24", "--data", "nowhere"],
+            "is not a folder",
+        ),
+    ],
+)
+def test_nothing_to_read_is_not_a_clean_result(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.jsonl").write_text("\n")
+    Path("bytes.jsonl").write_bytes(b"\xff\xfe")
+    result = run.invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    assert told in result.stderr
+    assert not Path("new.jsonl").exists()

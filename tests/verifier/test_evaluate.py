@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +14,17 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from config.errors import FellShort
 from config.model import Config, Control, EvalPlan
 from config.resolve import ConfigError
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.trajectories import read_parquet
-from trainer.types import Problem, StopReason
+from trainer.types import Problem, StopReason, Trajectory
 from verifier.__main__ import app
-from verifier.evaluate import Place, evaluate
+from verifier.behaviour import behaviour
+from verifier.evaluate import Place, evaluate, refuse_ungraded
 from verifier.evaluate_command import Given, _adjust, _plans
+from verifier.verdict import Verdict, VerdictKind
 
 RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
 
@@ -223,10 +227,8 @@ def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -
         (["--name", "rl9"], "eval.plans has no plan for checkpoint 'rl9'"),
         (["--benchmark", "procedural-numbers", "--benchmark", "procedural-numbers"], "is asked twice"),
         (["--benchmark", "procedural-numbers", "--endpoint", "http://127.0.0.1:9/v1"], "cannot be reached"),
-        (
-            ["--benchmark", "aime24", "--set", "runtime.preset=small"],
-            "aime24: not evaluated: put aime24.jsonl",
-        ),
+        (["--benchmark", "procedural-numbers", "--data", "absent"], "--data absent: is not a folder"),
+        (["--benchmark", "procedural-numbers", "--rings", "absent"], "--rings absent: is not a folder"),
         (["--benchmark", "aime24", "--set", "runtime.preset=released"], "needs the vLLM engine"),
         (["--benchmark", "aime24", "--variant", "turns_2"], "must be one of turns_1, turns_5"),
         (["--benchmark", "aime24", "--profile", "mine"], "the only profile is paper"),
@@ -240,6 +242,109 @@ def test_wrong_input_is_one_line_and_status_2(
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("preset", ["tiny", "small"])
+@pytest.mark.parametrize("others", [[], ["--benchmark", "procedural-numbers"]])
+def test_a_benchmark_that_was_named_and_cannot_be_asked_is_status_1(
+    others: list[str], preset: str, run_root: Path, tmp_path: Path
+) -> None:
+    arguments = [
+        "--benchmark",
+        "aime24",
+        *others,
+        "--data",
+        str(tmp_path),
+        "--set",
+        f"runtime.preset={preset}",
+    ]
+    done = command(run_root, tmp_path / "out", *arguments)
+    assert done.exit_code == 1, done.output
+    assert "aime24: not evaluated: put aime24.jsonl" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_plans_of_which_nothing_can_be_asked_leave_no_finished_result(run_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(FellShort, match="nothing to evaluate; aime24: not evaluated"):
+        run(run_root, tmp_path / "out", plan("aime24"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--benchmark", "procedural-family"], ["-k", "2"], ["--set", "eval.seed=9"]]
+)
+def test_a_finished_result_is_not_replaced_by_another(
+    arguments: list[str], run_root: Path, tmp_path: Path
+) -> None:
+    """Another benchmark, another k or other settings took the place of a finished result, exit status 0."""
+    out = tmp_path / "out"
+    named = [] if "--benchmark" in arguments else ["--benchmark", "procedural-numbers"]
+    assert command(run_root, out, "--benchmark", "procedural-numbers").exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    done = command(run_root, out, *named, *arguments)
+    assert done.exit_code == 2, done.output
+    assert "holds a finished evaluation (procedural-numbers: k 1, T 1)" in done.stderr
+    assert "--overwrite" in done.stderr
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    replaced = command(run_root, out, *named, *arguments, "--overwrite")
+    assert replaced.exit_code == 0, replaced.output
+    assert (out / "summary.json").read_bytes() != before["summary.json"]
+
+
+def test_a_failed_overwrite_and_mistyped_data_keep_the_finished_result(
+    run_root: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert command(run_root, out, "--benchmark", "procedural-numbers").exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    for arguments in (["--benchmark", "aime24"], ["--benchmark", "procedural-numbers", "--data", "no/where"]):
+        assert command(run_root, out, *arguments, "--overwrite").exit_code in (1, 2)
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+
+
+def test_a_finished_result_is_shown_again_without_sampling(run_root: Path, tmp_path: Path) -> None:
+    first = run(run_root, tmp_path, plan("procedural-numbers", k=1))
+    written = (tmp_path / "run.json").read_bytes()
+    assert run(run_root, tmp_path, plan("procedural-numbers", k=1)) == first
+    assert (tmp_path / "run.json").read_bytes() == written
+    (tmp_path / "samples.parquet").write_bytes(b"")
+    with pytest.raises(
+        ConfigError, match=r"samples.parquet: is not the file that summary.json was made from"
+    ):
+        run(run_root, tmp_path, plan("procedural-numbers", k=1))
+    (tmp_path / "summary.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"no summary that can be read; .*--overwrite"):
+        run(run_root, tmp_path, plan("procedural-numbers", k=1))
+
+
+def test_a_benchmark_of_which_every_sample_was_lost_ends_the_evaluation(tmp_path: Path) -> None:
+    """It was published without a score, exit status 0; the next attempt would have read the same samples back."""
+    lost = [a_lost_sample("procedural-numbers", i) for i in range(3)]
+    shards = tmp_path / "00-procedural-numbers"
+    shards.mkdir()
+    with pytest.raises(
+        FellShort, match=r"procedural-numbers: none of its 3 samples could be graded \(aborted\)"
+    ):
+        refuse_ungraded("procedural-numbers", lost, shards)
+    assert not shards.exists()
+    refuse_ungraded("procedural-numbers", [*lost, replace(lost[0], reward=0.0)], tmp_path)
+    assert tmp_path.exists()
+
+
+def test_lost_samples_leave_the_shares_and_are_counted() -> None:
+    lost, graded = a_lost_sample("b", 0), a_lost_sample("b", 1)
+    graded.reward, graded.stop = 0.0, StopReason.ANSWER
+    graded.verdicts = {"strict": Verdict(id="p1", verdict=VerdictKind.NO_ANSWER)}
+    found = behaviour([lost, graded])
+    assert (found["no_answer_frac"], found["infra_failed_frac"]) == (1.0, 0.5)
+    assert (found["num_lost"], found["num_questions_lost"], found["num_rollouts"]) == (1, 1, 2)
+
+
+def a_lost_sample(benchmark: str, number: int) -> Trajectory:
+    sample = Trajectory(run="r", checkpoint="c", benchmark=benchmark, problem=f"p{number}", sample=0)
+    sample.verdicts = {"strict": Verdict(id=f"p{number}", verdict=VerdictKind.INFRA_FAILED, rule="aborted")}
+    return sample
 
 
 def test_the_profile_and_the_variants_are_shown_without_sampling(run_root: Path, tmp_path: Path) -> None:

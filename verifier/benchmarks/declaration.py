@@ -164,6 +164,8 @@ class Benchmark:
 
 def check(benchmark: Benchmark, problems: list[Problem], place: str, *, pinned: bool = False) -> None:
     """Refuse duplicate ids, empty golds and unknown data. A commit of the hub (`pinned`) is an identity of its own."""
+    if not problems:
+        raise WrongData(f"{benchmark.name}: {place} holds no problems. {benchmark.how_to_get}")
     seen: set[str] = set()
     for problem in problems:
         if problem.id in seen:

@@ -13,10 +13,12 @@ import json
 import re
 import sys
 import types
+import warnings
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from verifier.call_names import parsable, true_name, with_true_names
 from verifier.extract import without_end_marks
 from verifier.turn import CallText, CallUnread, read_turn, without_reasoning
 
@@ -75,6 +77,12 @@ class NoCalls(ValueError):
     """The response holds no readable call."""
 
 
+class Unjudged(ValueError):
+    """The published check cannot say whether these calls are right: they hold values that no gold has."""
+
+
+MAX_CALL_CHARS = 100_000
+"""Longer Python text is no list of calls; bounds the time of its syntax tree."""
 _FENCE = re.compile(r"\A```[a-z]*\s*")
 
 
@@ -137,17 +145,30 @@ def call_nodes(text: str) -> list[ast.Call]:
         NoCalls: the text is anything else.
     """
     wrapped = text if text.startswith("[") else f"[{text}]"
-    if len(wrapped) > 100_000:
+    if len(wrapped) > MAX_CALL_CHARS:
         raise NoCalls("too long")
-    try:
-        tree = ast.parse(wrapped.replace("\n", " "), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NoCalls(f"not a list of calls: {type(error).__name__}") from None
+    tree = _parsed(wrapped)
     nodes = tree.elts if isinstance(tree, ast.List) else []
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if not calls or len(calls) != len(nodes):
         raise NoCalls("not a list of calls")
     return calls
+
+
+def _parsed(text: str) -> ast.expr:
+    """The syntax tree of a list; a line break inside quotes is read as a blank."""
+    fault = NoCalls("not a list of calls")
+    flat = text.replace("\n", " ")
+    for spelled in dict.fromkeys((text, flat, parsable(text), parsable(flat))):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", SyntaxWarning
+                )  # a strange escape is the model's, not ours to report
+                return ast.parse(spelled, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            fault = NoCalls(f"not a list of calls: {type(error).__name__}")
+    raise fault
 
 
 def name_of(call: ast.Call) -> str:
@@ -159,22 +180,26 @@ def name_of(call: ast.Call) -> str:
     parts: list[str] = []
     node: ast.expr = call.func
     while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
+        parts.append(true_name(node.attr))
         node = node.value
     if not isinstance(node, ast.Name):
         raise NoCalls("the function is no name")
-    return ".".join([node.id, *reversed(parts)])
+    return ".".join([true_name(node.id), *reversed(parts)])
 
 
 def _python_call(call: ast.Call) -> Call:
     if call.args or any(keyword.arg is None for keyword in call.keywords):
         raise NoCalls("arguments must be given by name")
-    return {name_of(call): {str(keyword.arg): _literal(keyword.value) for keyword in call.keywords}}
+    try:
+        arguments = {true_name(str(keyword.arg)): _literal(keyword.value) for keyword in call.keywords}
+    except (RecursionError, MemoryError):
+        raise NoCalls("an argument is nested too deep") from None
+    return {name_of(call): arguments}
 
 
 def _literal(node: ast.expr) -> Any:
-    if isinstance(node, ast.Call):
-        return ast.unparse(node)
+    if isinstance(node, ast.Call | ast.Subscript):  # source text, as the published decoder has it
+        return with_true_names(ast.unparse(node))
     if isinstance(node, ast.Name):
         return {"true": True, "false": False, "null": None}.get(node.id, node.id)
     if isinstance(node, ast.List | ast.Tuple):
@@ -190,8 +215,8 @@ def _literal(node: ast.expr) -> Any:
             raise NoCalls("a list or a dict as a key") from None
     try:
         return ast.literal_eval(node)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise NoCalls(f"an argument is no literal: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise NoCalls(f"an argument is no literal: {error}"[:200]) from None
 
 
 def check(
@@ -201,6 +226,7 @@ def check(
 
     Raises:
         DataUnavailable: the published checker is not installed.
+        Unjudged: it cannot judge these calls.
     """
     kind = kind_of(category)
     try:
@@ -217,7 +243,11 @@ def check(
 def check_calls(
     category: str, functions: Sequence[Mapping[str, Any]], gold: Sequence[Any], calls: Sequence[Call]
 ) -> tuple[bool, str]:
-    """The published syntax-tree check: types, allowed values, order-free for parallel calls."""
+    """The published syntax-tree check: types, allowed values, order-free for parallel calls.
+
+    Raises:
+        Unjudged: values of these calls break the check.
+    """
     checker = published_checker()
     language = category if category in ("java", "javascript") else "python"
     answers = [dict(call) for call in calls]
@@ -228,7 +258,10 @@ def check_calls(
         ]
     from bfcl_eval.constants.enums import Language
 
-    result = checker(list(functions), answers, list(gold), Language(language), category, _MODEL)
+    try:
+        result = checker(list(functions), answers, list(gold), Language(language), category, _MODEL)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise Unjudged(f"the published check breaks on these calls: {type(error).__name__}") from None
     if result["valid"]:
         return True, "calls match"
     return False, f"{result.get('error_type', 'error')}: {str(result.get('error', ''))[:150]}"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from verifier.call_names import true_name
 from verifier.function_calls import NoCalls, call_nodes, decode, name_of, unfenced
 from verifier.turn import read_turn
 from verifier.verdict import Verdict, VerdictKind
@@ -139,8 +140,10 @@ def _reduced(call: ast.Call, names: frozenset[str]) -> str:
         text = _reduced(value, names) if isinstance(value, ast.Call) else _literal_text(value)
         if text == _BROKEN_CALL:
             return _BROKEN_CALL
-        keyword = call.keywords[at - len(call.args)].arg if at >= len(call.args) else None
-        parts.append(f"{keyword}={text}" if keyword else text)
+        named = call.keywords[at - len(call.args)].arg if at >= len(call.args) else None
+        if named and true_name(named) != named:
+            return _BROKEN_CALL  # no Python function has such an argument
+        parts.append(f"{named}={text}" if named else text)
     return f"{short}({', '.join(parts)})"
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from trainer.types import Problem
+from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
 from verifier.benchmarks import benchmark
+from verifier.benchmarks.bfcl_v3 import grade_single_turn
 from verifier.controls import run_controls
 from verifier.function_calls import (
     CATEGORIES,
+    Call,
     NoCalls,
     check,
     decode,
@@ -30,6 +32,7 @@ from verifier.function_episodes import (
     play,
     safe_calls,
 )
+from verifier.verdict import VerdictKind
 
 pytest.importorskip("bfcl_eval", reason="BFCL's checker is an extra: see docs/verifier.md")
 
@@ -77,6 +80,56 @@ def test_right_calls_are_right_in_both_modes(response: str) -> None:
 )
 def test_wrong_calls_are_wrong(response: str) -> None:
     assert not check("simple", [AREA], GOLD, response)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('[route(from="Rome", to="Oslo")]', [{"route": {"from": "Rome", "to": "Oslo"}}]),
+        ("[f(class=1, lambda=[1, [2, None]], in = {'a': [null, true]})]",
+         [{"f": {"class": 1, "lambda": [1, [2, None]], "in": {"a": [None, True]}}}]),
+        ('requests.get(Content-Type="json", User-Agent="x-y", a=1-2j)',
+         [{"requests.get": {"Content-Type": "json", "User-Agent": "x-y", "a": 1 - 2j}}]),
+        ("[travel.from(to='x'), import(is=1)]", [{"travel.from": {"to": "x"}}, {"import": {"is": 1}}]),
+        ("[f(a='from=1, class=2', b=\"lambda(x)\")]", [{"f": {"a": "from=1, class=2", "b": "lambda(x)"}}]),
+        ("[f(a=g(from='x'))]", [{"f": {"a": "g(from='x')"}}]),
+        ("[f(a\u00f1o=2020, \u540d='\u00e9')]", [{"f": {"a\u00f1o": 2020, "\u540d": "\u00e9"}}]),
+        ("[f(a=x[0])]", [{"f": {"a": "x[0]"}}]),
+        ("[f(a=\'\'\'two\nlines\'\'\', b='broken\nline')]", [{"f": {"a": "two lines", "b": "broken line"}}]),
+        ("[f(a=\'\'\'two\nlines\'\'\',\n  from=1)]", [{"f": {"a": "two\nlines", "from": 1}}]),
+        ("[f(a=-1.5e3, b=(1, 2), c=[[1], [[2]]], d=True, e=None)]",
+         [{"f": {"a": -1500.0, "b": (1, 2), "c": [[1], [[2]]], "d": True, "e": None}}]),
+    ],
+)  # fmt: skip
+def test_names_that_python_refuses_and_nested_literals_are_read(text: str, calls: list[Call]) -> None:
+    assert decode(text) == calls
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[f(from)]", "[f(from=)]", "[from=1]", "[f(a=1 if from=2)]", "[f(=1)]", "f(from='a", "[f(a-=1)]",
+     "[lambda: f(a=1)]", "[f(a=1) for class in x]",
+     "[" * 90_000, "[f(a=" + "-" * 90_000 + "1)]", "[f(a=" + "g." * 40_000 + "x)]"],
+)  # fmt: skip
+def test_what_is_no_list_of_calls_is_no_call(text: str) -> None:
+    with pytest.raises(NoCalls):
+        decode(text)
+
+
+def test_a_withdrawn_name_of_a_conversation_stays_a_failing_call() -> None:
+    assert safe_calls("[cd(from='x')]", frozenset({"cd"})) == ["_not_a_call_()"]
+
+
+def test_calls_that_break_the_published_check_are_unparsed_and_no_exception() -> None:
+    """Here the check looks up a function that the list does not have."""
+    problem = Problem(
+        id="p", prompt="", answer='[{"f": {"a": [1]}}]', family="simple", params='{"function": []}'
+    )
+    sample = Trajectory(run="r", checkpoint="c", benchmark="b", problem="p", sample=0, stop=StopReason.ANSWER)
+    sample.turns = [Turn(text="[f(a=1)]", start=0, end=0, call=CallKind.NONE)]
+    (verdict,) = grade_single_turn(problem, sample).values()
+    assert verdict.verdict is VerdictKind.UNPARSED
+    assert "the published check breaks" in verdict.rule
 
 
 def test_irrelevance_wants_silence_and_relevance_wants_a_call() -> None:

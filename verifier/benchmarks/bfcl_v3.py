@@ -97,7 +97,8 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 def grade_single_turn(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
     """Verdict of a single-turn entry. Conversations: `verifier.function_episodes.grade_conversation`."""
     from trainer.types import StopReason
-    from verifier.function_calls import check
+    from verifier.function_calls import Unjudged, check
+    from verifier.policy import MAX_RESPONSE_CHARS
     from verifier.verdict import Verdict, VerdictKind
 
     if trajectory.stop is StopReason.ABORTED:
@@ -108,7 +109,12 @@ def grade_single_turn(problem: Problem, trajectory: Trajectory) -> dict[str, Ver
         rule = trajectory.reason or "nothing was sampled"
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}
     entry, text = json.loads(problem.params), trajectory.turns[-1].text
-    right, rule = check(problem.family, entry["function"], json.loads(problem.answer), text)
+    try:
+        if len(text) > MAX_RESPONSE_CHARS:
+            raise Unjudged(f"response longer than {MAX_RESPONSE_CHARS} characters")
+        right, rule = check(problem.family, entry["function"], json.loads(problem.answer), text)
+    except Unjudged as error:
+        return {"strict": Verdict(id=problem.id, verdict=VerdictKind.UNPARSED, rule=str(error))}
     kind = VerdictKind.CORRECT if right else VerdictKind.WRONG
     return {"strict": Verdict(id=problem.id, verdict=kind, rule=rule)}
 

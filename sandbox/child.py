@@ -10,12 +10,12 @@ import json
 import os
 import resource
 import socket
-import struct
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from sandbox import runner, streams
+from sandbox.child_bytes import CELL_HEADER, SET_UP
 from sandbox.isolation import Layer
 from sandbox.jail import Jail
 from sandbox.records import Limits
@@ -23,14 +23,11 @@ from sandbox.wire import decode_call
 
 JOB_FD = 3
 """Holds the encoded call at first and the outcome at last; of a session, the socket to the supervisor."""
-CELL_HEADER = struct.Struct("<I")
 SESSION_CPU_S = 24 * 3600.0
 """Backstop over all cells of a session; each cell has its own limit."""
 _READ_BYTES = 1 << 16
 _SPARES = ((1, JOB_FD + 1), (2, JOB_FD + 2))
 """Where a session keeps a second descriptor of its standard output and error."""
-SET_UP = CELL_HEADER.pack(0)
-"""What a session sends first: it is locked in, and no code has run. No outcome is empty."""
 
 
 def new_job_file() -> int:

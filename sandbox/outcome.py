@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 from dataclasses import dataclass
 
+from sandbox.child_bytes import Outcome, decode, from_character_start, to_character_end
 from sandbox.jail import MAX_FILE_BYTES
 from sandbox.records import Limits, Status, ToolError, ToolResult
 from sandbox.runner import CPU_SIGNAL
 
-_BYTES_PER_CHAR = 12
-"""Of JSON at most: a character beyond the basic plane is two escapes."""
-_CHARS_BESIDE_VALUE = 20_000
-"""Type, message and traceback of an error, keys and numbers."""
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
-_CHILD_STATUSES = {"ok": Status.OK, "error": Status.ERROR, "timeout": Status.TIMEOUT, "memory": Status.MEMORY}
 SHOWN_FOLDER = "/tmp"
 _NUM_CORES = os.cpu_count() or 1
 
@@ -49,67 +44,23 @@ def read_stream(descriptor: int, limit: int) -> tuple[str, int, bool]:
     """Text of a captured stream (head and tail), bytes dropped, and whether it was stopped at the file limit."""
     size = os.fstat(descriptor).st_size
     if size <= limit:
-        return _decode(os.pread(descriptor, size, 0)) if size else "", 0, False
+        return decode(os.pread(descriptor, size, 0)) if size else "", 0, False
     half = limit // 2
-    head = _decode(_to_character_end(os.pread(descriptor, half, 0))) if half else ""
-    tail = _decode(_from_character_start(os.pread(descriptor, half, size - half))) if half else ""
+    head = decode(to_character_end(os.pread(descriptor, half, 0))) if half else ""
+    tail = decode(from_character_start(os.pread(descriptor, half, size - half))) if half else ""
     dropped = size - 2 * half
     return f"{head}\n... [{dropped} bytes dropped] ...\n{tail}", dropped, size >= MAX_FILE_BYTES
 
 
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
-def _to_character_end(data: bytes) -> bytes:
-    """Without a character that the cut left incomplete."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:
-            needed = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return data[:-back] if needed > back else data
-    return data
-
-
-def _from_character_start(data: bytes) -> bytes:
-    start = 0
-    while start < min(4, len(data)) and data[start] & 0xC0 == 0x80:
-        start += 1
-    return data[start:]
-
-
-def max_outcome_bytes(limits: Limits) -> int:
-    """What an honest child writes at most; a longer outcome is not even read.
-
-    >>> max_outcome_bytes(Limits(output_bytes=1000))
-    252000
-    """
-    return _BYTES_PER_CHAR * (limits.output_bytes + _CHARS_BESIDE_VALUE)
-
-
-def parse_outcome(data: bytes) -> dict[str, object] | None:
-    """The JSON object a child left, or None when it is not one.
-
-    >>> parse_outcome(b'{"status": "ok"}'), parse_outcome(b'{"status": []}')
-    ({'status': 'ok'}, None)
-    """
-    try:
-        record = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError):
-        return None
-    status = record.get("status") if isinstance(record, dict) else None
-    return record if isinstance(status, str) and status in _CHILD_STATUSES else None
-
-
 def judge(
-    record: dict[str, object] | None,
+    left: Outcome | None,
     out: tuple[str, int, bool],
     err: tuple[str, int, bool],
     ending: Ending,
     how: Reading,
 ) -> ToolResult:
     """The one result of a run, without its id."""
-    status, error = _status_of(record, ending, how.limits.cpu_s, out[2] or err[2])
+    status, error = _status_of(left, ending, how.limits.cpu_s, out[2] or err[2])
     stdout, stderr, value, dropped = _shown(out[0], how), _shown(err[0], how), None, out[1] + err[1]
     if error is not None:
         if how.deterministic and status is Status.TIMEOUT:
@@ -119,11 +70,11 @@ def judge(
             message=_shown(error.message, how),
             traceback=_traceback(error, status, how),
         )
-    elif record is not None and isinstance(record.get("value"), str):
-        value = _shown(_text(record, "value", how.limits.output_bytes + 200), how)
-        dropped += _count(record, "value_dropped")
-    own_wall_s = _seconds(record, "wall_s", ending.wall_s, ending.wall_s)
-    own_cpu_s = _seconds(record, "cpu_s", ending.cpu_s, ending.wall_s * _NUM_CORES)
+    elif left is not None and left.value is not None:
+        value = _shown(left.value[: how.limits.output_bytes + 200], how)
+        dropped += left.value_dropped
+    own_wall_s = _seconds(left and left.wall_s, ending.wall_s, ending.wall_s)
+    own_cpu_s = _seconds(left and left.cpu_s, ending.cpu_s, ending.wall_s * _NUM_CORES)
     return ToolResult(
         id="",
         status=status,
@@ -140,14 +91,14 @@ def judge(
 
 
 def _status_of(
-    record: dict[str, object] | None, ending: Ending, limit_cpu_s: float, is_flooded: bool
+    left: Outcome | None, ending: Ending, limit_cpu_s: float, is_flooded: bool
 ) -> tuple[Status, ToolError | None]:
     code = ending.exit_code
     if is_flooded or code == -signal.SIGXFSZ:
         return Status.OUTPUT_LIMIT, ToolError(
             type="OutputLimit", message="too much output; stopped", traceback=""
         )
-    if ending.limit_hit and (code != 0 or record is None):
+    if ending.limit_hit and (code != 0 or left is None):
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=ending.limit_hit, traceback="")
     was_killed_late = code == -signal.SIGKILL and ending.cpu_s >= limit_cpu_s
     if was_killed_late or code in (-signal.SIGXCPU, -CPU_SIGNAL):
@@ -155,17 +106,11 @@ def _status_of(
         # taken our handler off the timer.
         message = f"CPU time limit of {limit_cpu_s:g} s reached"
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=message, traceback="")
-    if code != 0 or record is None:
+    if code != 0 or left is None:
         return _death(code, ending)
-    status = _CHILD_STATUSES[str(record["status"])]
-    if status is Status.OK:
-        return status, None
-    error = ToolError(
-        type=_text(record, "type", 200) or "Error",
-        message=_text(record, "message", 5_000),
-        traceback=_text(record, "traceback", 20_000),
-    )
-    return status, error
+    if left.status is Status.OK:
+        return left.status, None
+    return left.status, ToolError(type=left.error, message=left.message, traceback=left.traceback)
 
 
 def _death(code: int, ending: Ending) -> tuple[Status, ToolError]:
@@ -210,27 +155,6 @@ def _shown(text: str, how: Reading) -> str:
     return text
 
 
-def _text(record: dict[str, object] | None, key: str, limit: int) -> str:
-    """A text that the child left: the only way from its record into a result, so every text of a result is UTF-8."""
-    value = record.get(key) if record else None
-    return without_surrogates(value[:limit]) if isinstance(value, str) else ""
-
-
-def without_surrogates(text: str) -> str:
-    r"""Text that UTF-8 can hold: a lone surrogate becomes its escape, as in Python's own stderr.
-
-    >>> without_surrogates("a\ud800")
-    'a\\ud800'
-    """
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _count(record: dict[str, object] | None, key: str) -> int:
-    value = record.get(key) if record else None
-    return value if isinstance(value, int) and 0 <= value < 2**40 else 0
-
-
-def _seconds(record: dict[str, object] | None, key: str, otherwise: float, most: float) -> float:
+def _seconds(told: float | None, otherwise: float, most: float) -> float:
     """A time the child measured of itself, believed only where it is possible."""
-    value = record.get(key) if record else None
-    return value if isinstance(value, float) and 0.0 <= value <= most else otherwise
+    return told if told is not None and 0.0 <= told <= most else otherwise

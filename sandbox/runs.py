@@ -13,9 +13,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from sandbox import kernel
-from sandbox.child import CELL_HEADER, SET_UP
+from sandbox.child_bytes import CellInbox
 from sandbox.fleet import Server
-from sandbox.outcome import Ending, max_outcome_bytes
+from sandbox.outcome import Ending
 from sandbox.records import Limits, Status
 from sandbox.wire import FrameReader
 
@@ -115,8 +115,6 @@ class Session:
         for descriptor in (self.out, self.err):
             append_only(descriptor)
         self.is_live = True
-        self.is_set_up = False
-        """Its interpreter is locked in. Until then its end is the fault of the sandbox."""
         self.is_cut = False
         """It has shut its line down and is being killed: nothing can be sent to it any more."""
         self.why_lost = ""
@@ -128,7 +126,7 @@ class Session:
         self.waiting: deque[Pending] = deque()
         self.pid = 0
         self.last_used_t = time.monotonic()
-        self.inbox = bytearray()
+        self.inbox = CellInbox()
         self._unsent = b""
         self._cpu_s = 0.0
 
@@ -187,30 +185,20 @@ class Session:
                 self._unsent = b""
         return True
 
-    def take_outcome(self) -> bytes | None:
-        """The outcome of the cell, when it is complete."""
-        if not self.is_set_up and self.inbox.startswith(SET_UP):
-            self.is_set_up = True
-            del self.inbox[: len(SET_UP)]
-        if len(self.inbox) < CELL_HEADER.size:
-            return None
-        size = CELL_HEADER.size + CELL_HEADER.unpack_from(self.inbox)[0]
-        if len(self.inbox) < size:
-            return None
-        text = bytes(self.inbox[CELL_HEADER.size : size])
-        self.inbox.clear()
-        return text
+    @property
+    def is_set_up(self) -> bool:
+        """Its interpreter is locked in. Until then its end is the fault of the sandbox."""
+        return self.inbox.is_set_up
 
     def is_over_full(self) -> bool:
         """It sends more than an outcome of its cell can be."""
-        room = 0 if self.run is None else CELL_HEADER.size + max_outcome_bytes(self.run.pending.limits)
-        return len(self.inbox) > room
+        return self.inbox.is_over_full(None if self.run is None else self.run.pending.limits)
 
     def drain(self) -> None:
         """Read what a dead interpreter had sent."""
         with contextlib.suppress(OSError):
             while not self.is_over_full() and (data := self.link.recv(1 << 18)):
-                self.inbox += data
+                self.inbox.add(data)
 
     def finish(self, used_s: float) -> None:
         """The cell has ended."""

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from sandbox import outcome
-from sandbox.child import CELL_HEADER
+from sandbox.child_bytes import CELL_HEADER, parse_outcome
 from sandbox.records import Status, ToolError, ToolResult
 from sandbox.runs import READ_BYTES, Connection, Pending, Run, Session
 from sandbox.wire import refusal, refusal_when_withdrawn
@@ -118,11 +118,11 @@ class SessionPool:
             session.is_cut = True
             session.server.ask(Op.KILL, session.seat)
             return
-        session.inbox += data
+        session.inbox.add(data)
         if session.run is None or session.is_over_full():
             self._kill(session, "its code wrote on the channel of the results", is_blamed=True)
             return
-        text = session.take_outcome()
+        text = session.inbox.take()
         if text is not None:
             self._conclude(session, session.run, text)
 
@@ -132,7 +132,7 @@ class SessionPool:
         desk.runs.pop(session.seat, None)
         used_s = session.cpu_s_now()
         ending = run.ending(0, max(0.0, used_s - run.base_cpu_s), 0)
-        result = desk.judge(outcome.parse_outcome(text), session.out, session.err, ending, run)
+        result = desk.judge(parse_outcome(text), session.out, session.err, ending, run)
         session.finish(used_s)
         if run.verdict is not None:
             result = refusal(run.verdict, "cancelled")
@@ -153,7 +153,7 @@ class SessionPool:
         session = self._by_seat.get(seat)
         if session is not None and run is not None:
             session.drain()
-            text = session.take_outcome()
+            text = session.inbox.take()
             if text is not None and run.verdict is None and not run.limit_hit:
                 self._conclude(session, run, text)
             else:

@@ -19,6 +19,7 @@ from dataclasses import asdict
 
 from sandbox import fleet, kernel, orphans, outcome, scratch, tiers, trial
 from sandbox.child import is_set_up, new_job_file
+from sandbox.child_bytes import Outcome, max_outcome_bytes, parse_outcome
 from sandbox.launch import StartError, check_level, prepare, traces_of
 from sandbox.records import Status, ToolResult
 from sandbox.runs import READ_BYTES, Connection, Pending, Run, append_only
@@ -407,8 +408,8 @@ class Supervisor:
             code = os.waitstatus_to_exitcode(status)
             job = run.files[0]
             size = os.fstat(job).st_size
-            is_read = code == 0 and size <= outcome.max_outcome_bytes(run.pending.limits)
-            record = outcome.parse_outcome(os.pread(job, size, 0)) if is_read else None
+            is_read = code == 0 and size <= max_outcome_bytes(run.pending.limits)
+            record = parse_outcome(os.pread(job, size, 0)) if is_read else None
             ending = run.ending(code, cpu_s, rss_bytes)
             self.answer(run.pending, self.judge(record, run.files[1], run.files[2], ending, run))
 
@@ -419,7 +420,7 @@ class Supervisor:
         return refusal(Status.LOST, f"the process of the call could not be set up: {why}")
 
     def judge(
-        self, record: dict[str, object] | None, out: int, err: int, ending: outcome.Ending, run: Run
+        self, record: Outcome | None, out: int, err: int, ending: outcome.Ending, run: Run
     ) -> ToolResult:
         """The result of a run, from what its child left."""
         limits = run.pending.limits

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable
 
 from verifier.budget import spend
+from verifier.numerals import SMALL_WORDS
 
 _SYMBOLS = {
     "\u2212": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-", "\uff0d": "-", "\u00d7": r"\times ",
@@ -33,10 +34,21 @@ _SUPERSCRIPT_RUN = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207b\u207
 _SUBSCRIPT_RUN = re.compile("[\u2080-\u2089]+")
 _ROOT = re.compile(r"\u221a\s*(?:\{([^{}]*)\}|\(([^()]*)\)|(\\pi|\d+(?:\.\d+)?|[A-Za-z]))")
 
-_NUMBER_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-)
-NUMBER_WORDS = tuple(_NUMBER_WORDS.split())
+_RENAMED = {
+    r"\frac": "dfrac tfrac cfrac", r"\binom": "dbinom tbinom", r"\le ": "leqslant leqq leq",
+    r"\ge ": "geqslant geqq geq", "<": "lt", ">": "gt", "*": "cdot times ast", "/": "div", r"\emptyset ": "varnothing",
+    r"\{": "lbrace", r"\}": "rbrace", "|": "lvert rvert vert mid", r"\infty ": "infin", r"\setminus ": "backslash",
+    r"\arcsin ": "asin", r"\ldots ": "dots cdots ldots dotsc dotsb", r"\mathbb{R}": "Reals reals R",
+    " ": "displaystyle textstyle limits nolimits scriptstyle large Large small bf rm it underline ensuremath mathstrut "
+    "strut therefore implies Rightarrow",
+}  # fmt: skip
+_PLAIN_NAME = {f"\\{name}": plain for plain, names in _RENAMED.items() for name in names.split()}
+_COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)", re.DOTALL)
+r"""With the escaped signs, so that what follows a line break `\\` is not taken for a command."""
+
+
+def _renamed(command: re.Match[str]) -> str:
+    return _PLAIN_NAME.get(command.group(), command.group())
 
 
 def _scale_of(match: re.Match[str]) -> str:
@@ -48,7 +60,7 @@ def _base_of(match: re.Match[str]) -> str:
     name = next((group for group in match.groups() if group), "")
     if name.isdigit():
         return f"_{{{name}}}"
-    return f"_{{{NUMBER_WORDS.index(name)}}}" if name in NUMBER_WORDS else match.group()
+    return f"_{{{SMALL_WORDS.index(name)}}}" if name in SMALL_WORDS else match.group()
 
 
 _ALIGNED = re.compile(
@@ -76,10 +88,6 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         (r"(?<=\d)\\,(?=\d{3}(?!\d))", ","),
         (r"(?<!\\)\\!", ""),
         (r"(?<!\\)\\(?:[,;:> ]|quad\b|qquad\b|thinspace\b|enspace\b|hspace\{[^{}]*\}|hfill\b)", " "),
-        (
-            r"\\(?:displaystyle|textstyle|limits|nolimits|scriptstyle|large|Large|small|bf|rm|it)(?![A-Za-z])",
-            " ",
-        ),
         (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*", ""),
         (r"(?<!\\)\\[()\[\]]", " "),
         (r"\\\$", r"\\usd "),
@@ -89,35 +97,23 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         (r"\u00a5", r"\\jpy "),
         (r"\u00a2", r"\\text{ cents}"),
         (
-            r"\\(?:text)?color ?(?:\[[^\[\]]*\])? ?\{[^{}]*\}|\\(?:underline|ensuremath|mathstrut|strut)(?![A-Za-z])",
+            r"\\(?:text)?color ?(?:\[[^\[\]]*\])? ?\{[^{}]*\}",
             " ",
         ),
-        (r"\\(?:therefore|implies|Rightarrow)(?![A-Za-z])", " "),
         (r":=", "="),
-        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
-        (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
         (r"\\(?:mathbb|mathds|Bbb)\s*\{?\s*([A-Z])\s*\}?", r"\\mathbb{\1}"),
-        (r"\\(?:Reals|reals|R)(?![A-Za-z])", r"\\mathbb{R}"),
         (r"\\operatorname\*?\s*\{\s*([A-Za-z]+)\s*\}", r"\\\1 "),
         (r"\\mathrm\s*\{\s*([ei])\s*\}", r" \1 "),
         (r"\\(?:measured)?angle\s*(?=[A-Z])", ""),
         (r"\\(?:math(?:rm|sf|tt)|text(?:rm|bf|it|sf|tt|normal|up)|mbox|hbox|emph)\s*\{", r"\\text{"),
-        (
-            r"\\(?:mathbf|boldsymbol|bm|mathit|mathcal|vec|hat|widehat|bar|overrightarrow)\s*\{([^{}]*)\}",
-            r"{\1}",
-        ),
+        (r"\\(?:mathbf|boldsymbol|bm|mathit|mathcal) ?\{([^{}]*)\}", r"{\1}"),
+        (r"\\(?:vec|hat|widehat|bar|overrightarrow) ?\{([A-Za-z ]*)\}", r"{\1}"),
         (r"\\(?:mathbf|boldsymbol|bm|vec|hat|bar)\s+([A-Za-z])", r"\1"),
-        (r"\\(?:leqslant|leqq|leq)(?![A-Za-z])", r"\\le "),
-        (r"\\(?:geqslant|geqq|geq)(?![A-Za-z])", r"\\ge "),
         (r"\\(?:neq|not\s*=)", r"\\ne "),
         (r"<=|=<", r"\\le "),
         (r">=", r"\\ge "),
         (r"!=(?!=)", r"\\ne "),
         (r"==", "="),
-        (r"\\(?:lt)(?![A-Za-z])", "<"),
-        (r"\\(?:gt)(?![A-Za-z])", ">"),
-        (r"\\(?:cdot|times|ast)(?![A-Za-z])", "*"),
-        (r"\\div(?![A-Za-z])", "/"),
         (r"\*\*", "^"),
         (
             r"\^ ?\{ ?\\circ ?\}|\^ ?\\circ(?![A-Za-z])|\\degree(?![A-Za-z])|\\text\{\s*degrees?\s*\}",
@@ -132,16 +128,8 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         (r"_ ?\{ ?\( ?(\d+) ?\) ?\}", r"_{\1}"),
         (r"(?<=\d) ?(?:\\text ?\{ ?\(?base ?(\d+)?\)? ?\} ?(\d+)?|\(?base (\d+)\)?)", _base_of),
         (r"^(?:\\text ?\{ ?(?:negative|minus) ?\}|negative|minus) ?(?=[\d\\(.])", "-"),
-        (r"\\(?:varnothing)(?![A-Za-z])", r"\\emptyset "),
-        (r"\\(?:dots|cdots|ldots|dotsc|dotsb)(?![A-Za-z])|\.\.\.", r"\\ldots "),
-        (r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
-        (r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
-        (r"\\(?:lvert|rvert|vert)(?![A-Za-z])", "|"),
-        (r"\\(?:mid)(?![A-Za-z])", "|"),
-        (r"\\infin(?![A-Za-z])", r"\\infty "),
+        (r"\.\.\.", r"\\ldots "),
         (r"\\(?:boxed|fbox)\s*\{([^{}]*)\}", r"\1"),
-        (r"\\(?:backslash)(?![A-Za-z])", r"\\setminus "),
-        (r"\\(?:arcsin|asin)(?![A-Za-z])", r"\\arcsin "),
         (r"\\begin\{(?:[bB]matrix|smallmatrix|matrix)\*?\}", r"\\begin{pmatrix}"),
         (r"\\end\{(?:[bB]matrix|smallmatrix|matrix)\*?\}", r"\\end{pmatrix}"),
         (
@@ -172,11 +160,13 @@ def normalise(answer: str) -> str:
     text = _OUTER_MARKDOWN.sub(r"\1", text)
     if not text.isascii():
         text = _to_ascii_maths(text)
+    if "\\" in text:
+        text = _COMMAND.sub(_renamed, text)
     if "\\begin" in text:
         text = _ALIGNED.sub(_rows_in_line, text)
     if "$" in text:
         text = _LONE_DOLLAR.sub(r"\\$", text) if len(_BARE_DOLLAR.findall(text)) == 1 else text
-    if "\\" in text or not text.isalnum():
+    if not text.isalnum():
         for pattern, replacement in _REWRITES:
             text = pattern.sub(replacement, text)
     text = _SPACES.sub(" ", text).strip()

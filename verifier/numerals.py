@@ -42,3 +42,48 @@ def decimal(text: str) -> tuple[Fraction, int]:
     if abs(exponent) > MAX_EXACT_EXPONENT:
         return value, exponent
     return value * Fraction(10) ** exponent, 0
+
+
+_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen"""
+SMALL_WORDS = tuple(_SMALL.split())
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_VALUE = {word: at for at, word in enumerate(SMALL_WORDS)} | {
+    word: 10 * at for at, word in enumerate(_TENS.split(), 2)
+}
+_SCALE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+
+
+def number_of_words(text: str) -> int | None:
+    """The integer that words spell; None where one of them is no part of a number or they do not fit together.
+
+    >>> number_of_words("twenty-five"), number_of_words("minus one hundred and two"), number_of_words("two lines")
+    (25, -102, None)
+    >>> number_of_words("five two"), number_of_words("three thousand four"), number_of_words("a hundred")
+    (None, 3004, 100)
+    """
+    names = text.replace("-", " ").split()
+    if len(names) > 12:
+        return None
+    sign = -1 if names[:1] in (["minus"], ["negative"]) else 1
+    names = names[1:] if sign < 0 else names
+    if len(names) > 1 and names[0] == "a":
+        names = ["one", *names[1:]]
+    total, group, room = 0, 0, 1000
+    last_scale = 10**15
+    for at, name in enumerate(names):
+        if name == "and" and 0 < at < len(names) - 1 and names[at - 1] == "hundred":
+            continue
+        if name in _VALUE and _VALUE[name] < room:
+            value = _VALUE[name]
+            if group and value == 0:
+                return None
+            group, room = group + value, 10 if value >= 20 else 1
+        elif name == "hundred" and 0 < group < 10:
+            group, room = group * 100, 100
+        elif name in _SCALE and group and _SCALE[name] < last_scale:
+            last_scale = _SCALE[name]
+            total, group, room = total + group * last_scale, 0, 1000
+        else:
+            return None
+    return sign * (total + group) if names else None

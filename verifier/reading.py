@@ -19,7 +19,8 @@ from verifier.answers import (
 )
 from verifier.budget import TooHeavy, spend
 from verifier.latex import Node, Unreadable, parse
-from verifier.normalise import NUMBER_WORDS, skeleton, words
+from verifier.normalise import skeleton, words
+from verifier.numerals import number_of_words
 from verifier.pieces import Piece, closes_at_end, split
 from verifier.tokens import flatten_brackets
 from verifier.units import split_unit
@@ -126,8 +127,9 @@ def _without_lead(text: str) -> str:
 def _special(text: str) -> Answer | None:
     inside = _IS_TEXT.match(text)
     plain = words(text)
-    if plain in NUMBER_WORDS:
-        return Expression(Node("num", value=Fraction(NUMBER_WORDS.index(plain)), name="int"))
+    number = number_of_words(plain) if len(plain) < 120 else None
+    if number is not None:
+        return Expression(Node("num", value=Fraction(number), name="int"))
     if _NO_SOLUTION.fullmatch(plain) or skeleton(text) in (r"\{\}", r"\emptyset", r"\{\emptyset\}"):
         return Nothing()
     if _ALL_REALS.fullmatch(plain) or skeleton(text) in (
@@ -343,9 +345,11 @@ def _expression(text: str) -> Expression | Text:
         text = text[: match.start()].strip()
     measured = split_unit(_CUT_DECIMAL.sub(r"\1", _ORDINAL.sub("", text)))
     head = measured.head
-    percent = measured.percent or "\\pct" in head
-    if percent:
-        head = head.replace("\\pct", "").strip()
+    percent = measured.percent
+    if (
+        head.endswith("\\pct") and head.count("\\pct") == 1
+    ):  # elsewhere it is a hundredth, as in a sum of shares
+        head, percent = head.removesuffix("\\pct").strip(), True
     if measured.unit in ("celsius", "fahrenheit"):
         head = head.replace("\\deg", "").strip()
     try:

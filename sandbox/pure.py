@@ -3,13 +3,19 @@
 A call's seed fixes the random streams that its code sees, so two calls of one program may differ, and do when the
 program draws. They cannot differ when it has no way to a random stream, to the clock, to the machine or to its own
 interpreter. That is read off the words of the text: programs that stay within arithmetic, text and collections pass;
-whatever is not known to be harmless does not. Parsing is left to the sandbox: the text is a model's.
+whatever is not known to be harmless does not. Nor may
+its text depend on an address (`sandbox.address_free`). Parsing is left to the sandbox: the text is a model's.
 """
 
 from __future__ import annotations
 
 import builtins
+import cmath
+import itertools
+import math
 import re
+
+from sandbox.address_free import EXACT, ITERTOOLS, Imports, keeps_addresses
 
 _MODULES = "math|cmath|itertools"
 """Nothing in them but functions of their arguments. Modules written in Python hold other modules."""
@@ -19,6 +25,7 @@ _IMPORT = re.compile(
     rf"|import[ \t]+(?:{_MODULES})(?:[ \t]+as[ \t]+\w+)?)[ \t]*(?=[;\n#]|$)"
 )
 """A whole statement: what stands behind a `from` of another module must not pass for one."""
+_NAMES = {module.__name__: frozenset(vars(module)) for module in (math, cmath, itertools)}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILTINS = frozenset(dir(builtins))
 # fmt: off
@@ -52,4 +59,22 @@ def is_pure(code: str) -> bool:
     if len(code) > _MOST_CHARS or not code.isascii() or _INSPECTS.search(code):
         return False
     words = _WORD.findall(code)
-    return words.count("import") == len(_IMPORT.findall(code)) and not (set(words) & _BUILTINS) - _HARMLESS
+    found = list(_IMPORT.finditer(code))
+    if words.count("import") != len(found) or (set(words) & _BUILTINS) - _HARMLESS:
+        return False
+    imports = Imports()
+    for statement in found:
+        _note(statement.group().lstrip(" \t;\n"), imports)
+    return keeps_addresses(_IMPORT.sub("\n", code), imports)
+
+
+def _note(statement: str, imports: Imports) -> None:
+    """Add what an import statement imports."""
+    words = _WORD.findall(statement)
+    module = words[1]
+    if words[0] == "import":
+        imports.modules.add(words[-1])
+        return
+    names = set(_NAMES[module] if "*" in statement else words[3:])
+    imports.names |= names
+    imports.is_exact &= names <= EXACT | ITERTOOLS

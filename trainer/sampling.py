@@ -130,7 +130,7 @@ def open_tool(
         preload, path = (*preload, own), (os.getcwd(),)
     with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
         tool = _repeatable(client, runtime, preload, own) if runtime.deterministic else client
-        # Of a tool of the user's nobody knows whether it is pure; and a pure program may still print an address.
+        # Of a tool of the user's nobody knows whether it is pure; and a pure program may still order types by address.
         yield EqualCalls(tool) if own is None and client.has_fixed_addresses else tool
 
 

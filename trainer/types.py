@@ -30,6 +30,11 @@ class StopReason(StrEnum):
     ABORTED = "aborted"
     """Our failure: out of baseline and loss, counted."""
 
+    @property
+    def is_models(self) -> bool:
+        """The model ended it, by what it wrote or by running out; any other end is no score."""
+        return self in (StopReason.ANSWER, StopReason.LENGTH, StopReason.MAX_TURNS, StopReason.CONTEXT)
+
 
 class CallKind(StrEnum):
     """What the tool call of a turn turned out to be."""

@@ -262,10 +262,10 @@ def execute(entry: Mapping[str, Any], steps: Sequence[Sequence[str]], run_code: 
 
 def grade_conversation(problem: Problem, trajectory: Trajectory, run_code: RunCode) -> dict[str, Verdict]:
     """Verdict of a stored sample of a conversation; see `grade_episode`."""
-    from trainer.types import StopReason
-
-    if trajectory.stop is StopReason.ABORTED:
-        return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule="aborted")}
+    if not trajectory.stop.is_models:
+        return {
+            "strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=trajectory.stop.value)
+        }
     episode = episode_of(problem, [turn.text for turn in trajectory.turns])
     return {"strict": grade_episode(problem, episode, run_code)}
 
@@ -288,7 +288,7 @@ def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verd
         return Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=str(error))
     except CallsTooHeavy as error:
         return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=str(error))
-    kind = VerdictKind.CORRECT if answer["valid"] else VerdictKind.WRONG
+    kind = VerdictKind.CORRECT if answer["valid"] is True else VerdictKind.WRONG
     return Verdict(id=problem.id, verdict=kind, rule=answer["reason"] or "state and results match")
 
 

@@ -37,7 +37,7 @@ def grade(
     """
     from trainer.types import StopReason
 
-    if trajectory.stop is StopReason.ABORTED:
+    if not trajectory.stop.is_models:
         return {
             name: _verdict(problem.id, VerdictKind.INFRA_FAILED, "aborted", name) for name in policy.graders
         }

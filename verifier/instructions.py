@@ -106,9 +106,7 @@ def grade_instructions(problem: Problem, trajectory: Trajectory) -> dict[str, Ve
     `extracted` holds one digit per instruction, so that the instruction-level numbers can be computed later. A response
     that takes the reference checks past their limit is a timeout, and one that breaks them by its depth is unparsed.
     """
-    from trainer.types import StopReason
-
-    if trajectory.stop is StopReason.ABORTED:
+    if not trajectory.stop.is_models:
         return _both(problem.id, VerdictKind.INFRA_FAILED, "aborted")
     text = trajectory.turns[-1].text if trajectory.turns else ""
     return grade_response(problem.prompt, instructions_of(problem.answer), text, id=problem.id)

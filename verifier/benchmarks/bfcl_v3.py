@@ -96,13 +96,14 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 
 def grade_single_turn(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
     """Verdict of a single-turn entry. Conversations: `verifier.function_episodes.grade_conversation`."""
-    from trainer.types import StopReason
     from verifier.function_calls import Unjudged, check
     from verifier.policy import MAX_RESPONSE_CHARS
     from verifier.verdict import Verdict, VerdictKind
 
-    if trajectory.stop is StopReason.ABORTED:
-        return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule="aborted")}
+    if not trajectory.stop.is_models:
+        return {
+            "strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=trajectory.stop.value)
+        }
     if kind_of(problem.family) is Kind.MULTI_TURN:
         raise ValueError(f"{problem.id} is a conversation: play and grade it with verifier.function_episodes")
     if not trajectory.turns:  # silence is right for some entries, a question never asked is not

@@ -51,11 +51,11 @@ def sample_in_chunks(
             journal = (
                 None if sampler.settings.rejoin_iterations is not None else shard.with_suffix(".journal")
             )
-            if shard.is_file():
-                trajectories = list(read_shard(shard))
+            trajectories = _stored(shard, work)
+            if trajectories is not None:
                 progress.advance(len(trajectories))
             else:
-                trajectories = _read_journal(journal)
+                trajectories = _read_journal(journal, chunk)
                 progress.advance(len(trajectories))
                 kept = {(t.problem, t.step, t.sample) for t in trajectories}
                 missing = [task for task in chunk if (task.problem.id, task.step, task.sample) not in kept]
@@ -65,22 +65,43 @@ def sample_in_chunks(
                     _append(journal, trajectory)
                     progress.advance(1)
                 write_shard(trajectories, shard)
+                work.seal(0, shard)
                 if journal is not None:
                     journal.unlink(missing_ok=True)
             done += trajectories
     return sorted(done, key=lambda trajectory: trajectory.key)
 
 
-def _read_journal(journal: Path | None) -> list[Trajectory]:
-    """Samples of a chunk that a kill cut short; a line half written goes."""
+def _stored(shard: Path, work: WorkDir) -> list[Trajectory] | None:
+    """A chunk that was finished; None when there is none, or when it is not what was written (said in one line)."""
+    if not shard.is_file():
+        return None
+    if work.is_sealed(shard):
+        return list(read_shard(shard))
+    kept = shard.with_suffix(".damaged")
+    shard.replace(kept)
+    print(
+        f"{shard}: is not what was written; its samples are made again, the file is kept as {kept}",
+        flush=True,
+    )
+    return None
+
+
+def _read_journal(journal: Path | None, chunk: Sequence[Task]) -> list[Trajectory]:
+    """Samples of a chunk that a kill cut short, each once; a line half written, or of another chunk, goes."""
     if journal is None or not journal.is_file():
         return []
+    wanted = {(task.problem.id, task.step, task.sample) for task in chunk}
     whole = []
     for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            whole.append(Trajectory.from_json(json.loads(line)))
-        except (ValueError, KeyError, TypeError):
+            trajectory = Trajectory.from_json(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
+        key = (trajectory.problem, trajectory.step, trajectory.sample)
+        if key in wanted:
+            wanted.remove(key)
+            whole.append(trajectory)
     write_text(journal, "".join(json.dumps(trajectory.to_json()) + "\n" for trajectory in whole))
     return whole
 

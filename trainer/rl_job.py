@@ -35,7 +35,7 @@ from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write
 from trainer.types import Problem
 from trainer.workdir import WorkDir
 
-FORMAT = 3
+FORMAT = 4
 """Raise when a change makes old working folders unusable."""
 CLOCK_COLUMNS = ["problem", "sample", *(column.name for column in fields(RolloutClock))]
 """Side table of what depended on the clock, one row per rollout."""
@@ -129,6 +129,7 @@ def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
     if newest is not None:
         step, state = newest
         trainer.load(state)
+        print(f"{work.path}: goes on from the state of step {step}", flush=True)
     work.begin_attempt(step)
     return step
 
@@ -155,9 +156,10 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
 
 def _journal(work: WorkDir, outcome: StepOutcome, codec: Codec, keep: str) -> None:
     step = outcome.metrics["step"]
-    write_shard(kept_for_disk(outcome.trajectories, keep), _shard(work, step))
-    shown = "".join(rollout_text(trajectory, codec) for trajectory in chosen(outcome.trajectories))
-    write_text(_shard(work, step).with_suffix(".txt"), shown)
+    shard, text = _shard(work, step), _shard(work, step).with_suffix(".txt")
+    write_shard(kept_for_disk(outcome.trajectories, keep), shard)
+    write_text(text, "".join(rollout_text(trajectory, codec) for trajectory in chosen(outcome.trajectories)))
+    work.seal(step, shard, text)
     work.append("metrics", outcome.metrics)
     work.append("timing", outcome.clock.to_json())
     rollouts = [
@@ -183,6 +185,7 @@ def _publish(
 ) -> Manifest:
     """Export the checkpoint; metrics and trajectories first, the manifest last."""
     steps = range(rl.first_step + 1, rl.first_step + rl.section.steps + 1)
+    work.require_whole(steps[-1])
     trajectories = (t for step in steps for t in read_shard(_shard(work, step)))
     num_trajectories = write_parquet(trajectories, folder.trajectories(rl.stage))
     texts = (_shard(work, step).with_suffix(".txt").read_text(encoding="utf-8") for step in steps)

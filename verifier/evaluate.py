@@ -6,7 +6,6 @@ grading works without torch. Resumes: a killed evaluation ends with the same sam
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections import Counter
@@ -458,9 +457,7 @@ def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seco
         "samples_sha256": sha256_of(samples),
     }
     write_json(out / SUMMARY, summary)
-    for shards in work.path.iterdir():
-        if shards.is_dir():
-            shutil.rmtree(shards)
+    work.clear()
     return summary
 
 

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,25 +61,126 @@ def test_damaged_states_do_not_push_out_the_ones_of_the_job_that_began_again(tmp
         assert newest[0] == 4
 
 
-def test_another_job_sets_the_old_folder_aside_and_begins(tmp_path: Path) -> None:
+def test_another_job_sets_the_old_folder_aside_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "rl1"
     with WorkDir.open(path, "a") as work:
         work.save(4, writer("four"))
         work.append("metrics", {"step": 4})
+    assert capsys.readouterr().out == ""
     assert newest_step(path, "b") is None
+    aside = tmp_path / ".old" / "rl1-a"
+    assert capsys.readouterr().out == (
+        f"{path}: holds work of another configuration, which is set aside as {aside}\n"
+    )
     assert not (path / "metrics.jsonl").exists()
-    assert (tmp_path / ".old" / "rl1-a" / "step-000004" / "weights").read_text() == "four"
+    assert (aside / "step-000004" / "weights").read_text() == "four"
     assert newest_step(path, "b") is None
     assert len(list((tmp_path / ".old").iterdir())) == 1
+    assert capsys.readouterr().out == ""
 
 
-def test_a_folder_without_a_readable_fingerprint_is_set_aside(tmp_path: Path) -> None:
+def test_a_configuration_that_comes_back_finds_its_work_however_often_they_alternate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A, B, A began at 0 though the states of A lay aside; A, B, A, B deleted them."""
+    path, steps = tmp_path / "rl1", {"a": 0, "b": 0, "c": 0}
+    for turn, name in enumerate("abababcacbabc"):
+        with WorkDir.open(path, name) as work:
+            newest = work.newest()
+            assert (newest[0] if newest else 0) == steps[name], f"turn {turn}"
+            work.begin_attempt(steps[name])
+            steps[name] += 1
+            work.append("metrics", {"step": steps[name], "of": name})
+            work.save(steps[name], writer(f"{name}{steps[name]}"))
+            lines = (path / "metrics.jsonl").read_text().splitlines()
+            assert [json.loads(line)["of"] for line in lines] == [name] * steps[name]
+    told = capsys.readouterr().out.splitlines()
+    assert sum("is set aside as" in line for line in told) == 12
+    assert sum("goes on with the work of this configuration" in line for line in told) == 10
+    assert len(list((tmp_path / ".old").iterdir())) == 2
+
+
+def test_what_holds_no_work_is_neither_kept_nor_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "eval"
+    for name in ("a", "b", "a"):
+        with WorkDir.open(path, name) as work:
+            (work.path / ".fingerprint.json.9.tmp").write_text("left by a kill")
+    assert not (tmp_path / ".old").exists()
+    assert capsys.readouterr().out == ""
+
+
+class Killed(BaseException):
+    """Stands in for a machine that dies."""
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_death_at_any_change_of_the_disk_while_folders_change_places_loses_no_work(
+    before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each operation of the change A, B, A in turn is the last one; every configuration then finds its state."""
+    names = ("replace", "mkdir", "unlink", "rmdir")
+    real = {name: getattr(Path, name) for name in names}
+    num_moments = 0
+    for moment in range(100):
+        path = tmp_path / f"{moment}-{before}" / "rl1"
+        for name in "ab":
+            with WorkDir.open(path, name) as work:
+                work.append("metrics", {"step": 1, "of": name})
+                work.save(1, writer(name))
+        left = [moment]
+
+        def dying(name: str, left: list[int] = left) -> Any:
+            def act(self: Path, *args: Any, **kwargs: Any) -> Any:
+                left[0] -= 1
+                if before and left[0] < 0:
+                    raise Killed
+                result = real[name](self, *args, **kwargs)
+                if left[0] < 0:
+                    raise Killed
+                return result
+
+            return act
+
+        with monkeypatch.context() as patched:
+            for name in names:
+                patched.setattr(Path, name, dying(name))
+            try:
+                with WorkDir.open(path, "a"):
+                    pass
+            except Killed:
+                num_moments += 1
+            survived = left[0] >= 0
+        for name in "bab":
+            with WorkDir.open(path, name) as work:
+                newest = work.newest()
+                assert newest is not None, f"moment {moment}: {name} is lost"
+                assert (newest[1] / "weights").read_text() == name
+        if survived:
+            break
+    assert num_moments >= 4
+
+
+def test_a_damaged_fingerprint_is_repaired_from_a_state(tmp_path: Path) -> None:
     path = tmp_path / "rl1"
     with WorkDir.open(path, "a") as work:
         work.save(4, writer("four"))
     (path / "fingerprint.json").write_text("{")
-    assert newest_step(path) is None
-    assert (tmp_path / ".old" / "rl1-unreadable").is_dir()
+    assert newest_step(path) == 4
+    assert json.loads((path / "fingerprint.json").read_text()) == {"fingerprint": "a"}
+
+
+def test_a_folder_whose_fingerprint_cannot_be_read_anywhere_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "rl1"
+    for _ in range(2):
+        with WorkDir.open(path, "a") as work:
+            work.append("metrics", {"step": 1})
+        (path / "fingerprint.json").write_text("{")
+        assert newest_step(path) is None
+    assert sorted(folder.name for folder in (tmp_path / ".old").iterdir()) == ["rl1-unknown", "rl1-unknown-2"]
 
 
 def test_two_states_are_kept_and_older_ones_go(tmp_path: Path) -> None:
@@ -139,16 +242,124 @@ def test_journals_are_cut_back_to_the_step_that_is_resumed(tmp_path: Path) -> No
         for step in (1, 2, 3, 4):
             work.append("metrics", {"step": step, "x": 0.1})
             work.append("timing", {"step": step, "step_s": 1.5})
+            if step == 2:
+                work.save(step, writer("two"))
+        work.append("clocks", {"step": 4})
         with (work.path / "metrics.jsonl").open("a") as file:
             file.write('{"step": 5, "x"')
         work.begin_attempt(2)
         for journal in ("metrics", "timing"):
             lines = (work.path / f"{journal}.jsonl").read_text().splitlines()
             assert [json.loads(line)["step"] for line in lines] == [1, 2]
+        assert (work.path / "clocks.jsonl").read_text() == ""
         work.append("metrics", {"step": 3, "x": 0.2})
         lines = (work.path / "metrics.jsonl").read_text().splitlines()
         assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
         assert work.num_attempts() == 2
+        work.begin_attempt(0)
+        assert (work.path / "metrics.jsonl").read_text() == "", "no state is left"
+
+
+def four_steps(path: Path) -> None:
+    """A job of four steps with a state after each; the last two states are kept."""
+    with WorkDir.open(path, "a") as work:
+        for step in (1, 2, 3, 4):
+            shard = path / "shards" / f"{step}.jsonl"
+            shard.parent.mkdir(exist_ok=True)
+            shard.write_text(f"samples of step {step}\n")
+            work.seal(step, shard)
+            work.append("metrics", {"step": step})
+            work.append("timing", {"step": step, "s": 0.5})
+            work.save(step, writer(str(step)))
+
+
+def _double(path: Path) -> None:
+    path.write_bytes(path.read_bytes() * 2)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _swap(path: Path, other: Path) -> None:
+    one, two = path.read_bytes(), other.read_bytes()
+    path.write_bytes(two)
+    other.write_bytes(one)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], int | None, str]] = {
+    "metrics cut": (lambda p: _cut(p / "metrics.jsonl"), None, "metrics.jsonl is cut or changed"),
+    "metrics without its last line": (
+        lambda p: os.truncate(p / "metrics.jsonl", 39), 3, "metrics.jsonl is cut or changed",
+    ),
+    "metrics emptied": (lambda p: os.truncate(p / "metrics.jsonl", 0), None, "metrics.jsonl is cut or changed"),
+    "metrics missing": (lambda p: (p / "metrics.jsonl").unlink(), None, "metrics.jsonl is missing"),
+    "metrics changed": (
+        lambda p: (p / "metrics.jsonl").write_text((p / "metrics.jsonl").read_text().replace("4", "3")), 3, "changed",
+    ),
+    "metrics doubled": (lambda p: _double(p / "metrics.jsonl"), 4, ""),
+    "journals swapped": (lambda p: _swap(p / "metrics.jsonl", p / "timing.jsonl"), None, "is cut or changed"),
+    "last shard cut": (lambda p: _cut(p / "shards" / "4.jsonl"), 3, "4.jsonl is cut or changed"),
+    "last shard missing": (lambda p: (p / "shards" / "4.jsonl").unlink(), 3, "4.jsonl is missing"),
+    "last shard doubled": (lambda p: _double(p / "shards" / "4.jsonl"), 3, "4.jsonl is cut or changed"),
+    "first shard emptied": (lambda p: os.truncate(p / "shards" / "1.jsonl", 0), None, "1.jsonl is cut or changed"),
+    "shards swapped": (lambda p: _swap(p / "shards" / "3.jsonl", p / "shards" / "4.jsonl"), None, "3.jsonl is cut"),
+    "list of files emptied": (lambda p: os.truncate(p / "files.jsonl", 0), None, "files.jsonl is cut or changed"),
+    "weights swapped": (
+        lambda p: _swap(p / "step-000003" / "weights", p / "step-000004" / "weights"), None, "weights differs",
+    ),
+    "indexes swapped": (
+        lambda p: _swap(p / "step-000003" / "index.json", p / "step-000004" / "index.json"), None, "is that of step 3",
+    ),
+    "attempts broken": (lambda p: (p / "attempts.jsonl").write_bytes(b"\xff\n{"), 4, ""),
+}  # fmt: skip
+"""What is done to the folder, the step that is resumed (None: none), and what the line says of the newest state."""
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_state_counts_only_with_all_that_led_to_it(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cut journal was published with steps missing; a damaged shard was met after the last step, on every rerun."""
+    damage, step, words = DAMAGES[name]
+    path = tmp_path / "w"
+    four_steps(path)
+    damage(path)
+    with WorkDir.open(path, "a") as work:
+        if step != 4:
+            with pytest.raises(ConfigError, match="nothing is published"):
+                work.require_whole(4)
+        newest = work.newest()
+        assert (newest[0] if newest else None) == step
+        if words:
+            assert words in next(
+                line for line in capsys.readouterr().out.splitlines() if "step-000004" in line
+            )
+        work.begin_attempt(step or 0)
+        lines = (path / "metrics.jsonl").read_text().splitlines() if (path / "metrics.jsonl").exists() else []
+        assert [json.loads(line)["step"] for line in lines] == list(range(1, (step or 0) + 1))
+        kept = [*path.glob("step-*"), *tmp_path.glob(".old/*/step-*")]
+        assert {state.name for state in kept} == {"step-000003", "step-000004"}, "no state is deleted"
+        for again in range((step or 0) + 1, 5):
+            (path / "shards" / f"{again}.jsonl").write_text(f"samples of step {again}\n")
+            work.seal(again, path / "shards" / f"{again}.jsonl")
+            work.append("metrics", {"step": again})
+            work.append("timing", {"step": again, "s": 0.5})
+            work.save(again, writer(str(again)))
+        work.require_whole(4)
+
+
+def test_a_file_that_was_sealed_again_counts_as_it_is_now(tmp_path: Path) -> None:
+    with WorkDir.open(tmp_path / "w", "a") as work:
+        shard = work.path / "s.jsonl.part"
+        for text in ("one", "two"):
+            assert not work.is_sealed(shard)
+            shard.write_text(text)
+            work.seal(0, shard)
+            assert work.is_sealed(shard)
+            shard.write_text("changed")
+        work.clear()
+        assert not (work.path / "files.jsonl").exists()
 
 
 def test_a_journal_takes_no_number_that_json_cannot_hold(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ class ObjectiveSection(Section):
     penalty_weight: Annotated[float, Field(ge=0.0, lt=1.0)]
     """Taken off the reward times the share of failed calls; 0 in the paper, which selects instead."""
     overlong: Literal["penalise", "filter"]
-    """Truncated rollouts earn 0, or leave baseline and loss: what the paper tried and dropped (section 4.3.1)."""
+    """Rollouts that the response budget ended, in a turn or before a tool response, earn 0, or leave baseline and loss:
+    what the paper tried and dropped (section 4.3.1)."""
     advantage: Literal["group", "correct_only"]
     """Normalised within the group, or 1 for correct rollouts and no others (rejection fine-tuning)."""
     kl_weight: Annotated[float, Field(ge=0.0)]

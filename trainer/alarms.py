@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+BUDGET_LIMIT = 0.5
 _SHAPES: tuple[tuple[str, float, str], ...] = (
     ("truncated_frac", 0.5, "more than half of the rollouts hit the length limit: raise max_response"),
     ("no_tool_frac", 0.95, "the model has stopped using the tool"),
@@ -28,6 +29,16 @@ _SHAPES: tuple[tuple[str, float, str], ...] = (
         0.95,
         "nearly every problem is solved in every rollout: there is nothing left to learn",
     ),
+    (
+        "parse_error_frac",
+        0.5,
+        "most tool calls are not calls of the tool: see rollout.tool.name, the prompt and the stop token",
+    ),
+    (
+        "no_call_no_answer_frac",
+        0.5,
+        "most turns end with neither a call nor an answer: the format is lost",
+    ),
 )
 
 
@@ -42,6 +53,15 @@ def alarms(metrics: Mapping[str, float]) -> list[str]:
         for name, limit, meaning in _SHAPES
         if metrics.get(name, 0.0) > limit
     ]
+    cut, full = metrics.get("truncated_frac", 0.0), metrics.get("context_stop_frac", 0.0)
+    if cut <= BUDGET_LIMIT < cut + full:
+        lines.append(
+            f"truncated_frac + context_stop_frac = {cut + full:.2f}: more than half of the rollouts end at the "
+            "response budget, in a turn or before a tool response: raise max_response"
+        )
+    lost, run = metrics.get("num_tool_calls_lost", 0), metrics.get("num_tool_calls_run", 0)
+    if lost > run:
+        lines.append(f"num_tool_calls_lost = {lost:.0f}: the sandbox lost more calls than it ran ({run:.0f})")
     if metrics.get("num_kept", 1) == 0:
         lines.append("num_kept = 0: no group has spread, the weights stay as they are in this step")
     return lines

@@ -1,32 +1,40 @@
 """The hard-problem filter before stage 3: drop what the stage-2 policy solves in every rollout (paper section 4.3).
 
-Problems that are always failed stay, as far as the paper says. A rollout that our side lost counts as not solved.
+Problems that are always failed stay, as far as the paper says. A rollout that the infrastructure lost says nothing of
+its problem: it counts neither as solved nor as failed, and a problem without any other rollout is left out.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from config.errors import ConfigError
 from config.model import RuntimeSection
 from config.sections import digest
+from trainer.aside import free_name
 from trainer.checkpoint import Manifest, verify, write_folder
 from trainer.chunks import sample_in_chunks
+from trainer.fit import fitting
 from trainer.metrics import is_rewarded
 from trainer.model import use_threads
 from trainer.prepare import load_split, pool_digest, read_problems, write_problems
 from trainer.reward import reward_function
 from trainer.rollout import Task
 from trainer.run_folder import RunFolder
-from trainer.sampling import open_sampler, rl_settings
+from trainer.sampling import open_sampler, rl_settings, rollout_chat
 from trainer.seeds import derive_seed
+from trainer.tokenizer import FolderCodec
 from trainer.types import Problem, StopReason, Trajectory
 from trainer.workdir import WorkDir
 from verifier.verdict import reward_of
 
 PROBLEMS = "problems.jsonl"
+ROLLOUTS = "rollouts"
+MOST_LOST = 0.1
+"""Share of lost rollouts up to which the filter decides by the others."""
 
 
 def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
@@ -36,7 +44,15 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
     checkpoint = folder.checkpoint("rl2")
     parent = verify(checkpoint)
     pool = load_split(runtime, "train")
-    tried = sorted(pool, key=lambda p: derive_seed(view.rollout.seed, "filter", p.id))[
+    fit = fitting(
+        pool,
+        rollout_chat(view.rollout),
+        FolderCodec.load(checkpoint),
+        view.rollout.max_prompt,
+        at_least=1,
+        where="filter",
+    )
+    tried = sorted(fit, key=lambda p: derive_seed(view.rollout.seed, "filter", p.id))[
         : view.rl.filter.problems
     ]
     by_id = {problem.id: problem for problem in tried}
@@ -63,10 +79,11 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
         with open_sampler(checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
             sampler.engine.load_weights(checkpoint, version=0)
             trajectories = sample_in_chunks(
-                sampler, tasks, work, name="rollouts", label="filter", policy_version=0, finish=finish
+                sampler, tasks, work, name=ROLLOUTS, label="filter", policy_version=0, finish=finish
             )
-        solved = num_solved(trajectories)
-        hard = [p for p in tried if solved.get(p.id, 0) < view.rl.filter.rollouts]
+        refuse_if_lost(trajectories, work)
+        counts = num_solved(trajectories)
+        hard = [p for p in tried if p.id in counts and counts[p.id][0] < counts[p.id][1]]
         if not hard:
             raise ConfigError(
                 "rl.filter: every problem tried is solved in every rollout, so stage 3 has nothing to train on; "
@@ -79,7 +96,9 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
         facts = {
             "num_tried": len(tried),
             "num_hard": len(hard),
-            "num_never_solved": sum(solved.get(p.id, 0) == 0 for p in tried),
+            "num_never_solved": sum(solved == 0 for solved, _ in counts.values()),
+            "num_unknown": len(tried) - len(counts),
+            "num_rollouts_lost": sum(trajectory.reward is None for trajectory in trajectories),
         }
         return write_folder(
             folder.hard,
@@ -95,12 +114,33 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
         )
 
 
-def num_solved(trajectories: list[Trajectory]) -> dict[str, int]:
-    """Correct rollouts per problem."""
-    counts: dict[str, int] = {}
+def num_solved(trajectories: Sequence[Trajectory]) -> dict[str, tuple[int, int]]:
+    """Solved and graded rollouts per problem; a problem of which every rollout was lost is not in it.
+
+    >>> names = dict(run="", checkpoint="", benchmark="filter", sample=0)
+    >>> rewards = [("easy", 1.0), ("easy", None), ("hard", 0.0), ("hard", 1.0), ("lost", None)]
+    >>> num_solved([Trajectory(**names, problem=problem, reward=reward) for problem, reward in rewards])
+    {'easy': (1, 1), 'hard': (1, 2)}
+    """
+    counts: dict[str, tuple[int, int]] = {}
     for trajectory in trajectories:
-        counts[trajectory.problem] = counts.get(trajectory.problem, 0) + is_rewarded(trajectory)
+        if trajectory.reward is not None:
+            solved, graded = counts.get(trajectory.problem, (0, 0))
+            counts[trajectory.problem] = (solved + is_rewarded(trajectory), graded + 1)
     return counts
+
+
+def refuse_if_lost(trajectories: Sequence[Trajectory], work: WorkDir) -> None:
+    """Raise ConfigError when more than `MOST_LOST` of the rollouts were lost; the next run makes all of them again."""
+    lost = sum(trajectory.reward is None for trajectory in trajectories)
+    if lost <= MOST_LOST * len(trajectories):
+        return
+    aside = free_name(work.path, "lost")
+    (work.path / ROLLOUTS).replace(aside)
+    raise ConfigError(
+        f"rl.filter: {lost} of {len(trajectories)} rollouts were lost by the engine, the sandbox or the reward, so "
+        f"nothing is known of their problems; repair that and run again (the rollouts are kept in {aside})"
+    )
 
 
 def load_hard(runtime: RuntimeSection) -> list[Problem]:

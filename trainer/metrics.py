@@ -1,7 +1,8 @@
 """What one RL step tells: names, units and reductions in one place. No torch.
 
-All means are over raw rollouts before selection, graded or not, unless the name says otherwise. Shares are in
-[0, 1]. A quantity without a case in the step (no correct rollout, no call) is left out rather than set to 0.
+All means are over raw rollouts before selection, graded or not, unless the name says otherwise; those that the
+infrastructure lost, or whose prompt did not fit, behaved in no way and are counted apart. Shares are in [0, 1]. A
+quantity without a case in the step (no correct rollout, no call) is left out rather than set to 0.
 Seconds live in `StepClock`, so that the metrics of two equal runs are equal files.
 """
 
@@ -90,6 +91,22 @@ def is_rewarded(trajectory: Trajectory) -> bool:
     return trajectory.reward is not None and trajectory.reward > 0
 
 
+def is_lost(trajectory: Trajectory) -> bool:
+    """Engine, sandbox or reward of ours ended it: it says nothing about the policy."""
+    return trajectory.stop is StopReason.ABORTED
+
+
+def is_lost_call(trajectory: Trajectory) -> bool:
+    """The rollout was lost with its last tool call, which gave no result."""
+    last = trajectory.turns[-1] if trajectory.turns else None
+    return is_lost(trajectory) and last is not None and last.call is CallKind.EXECUTED and last.result is None
+
+
+def is_played(trajectory: Trajectory) -> bool:
+    """The policy was asked and went on to an end of its own."""
+    return not is_lost(trajectory) and bool(trajectory.turns)
+
+
 def calls_of(trajectory: Trajectory) -> list[Turn]:
     """Turns whose call counts: the model's mistakes and what ran; not the unexecuted call of the last turn."""
     return [
@@ -116,37 +133,45 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     >>> metrics["accuracy"], metrics["response_len_mean"], metrics["no_tool_frac"]
     (1.0, 2.0, 1.0)
     """
+    played = [t for t in trajectories if is_played(t)]
     graded = [t for t in trajectories if is_graded(t)]
     correct = [t for t in graded if is_correct(t)]
-    calls = [calls_of(t) for t in trajectories]
+    calls = [calls_of(t) for t in played]
     correct_calls = [calls_of(t) for t in correct]
     first_calls = [c[0] for c in calls if c]
     metrics: dict[str, float] = {
         "num_rollouts": len(trajectories),
         "num_graded": len(graded),
-        "num_aborted": sum(t.stop is StopReason.ABORTED for t in trajectories),
+        "num_aborted": sum(is_lost(t) for t in trajectories),
+        "num_prompt_unfit": sum(not t.turns and not is_lost(t) for t in trajectories),
         "num_sampled_tokens": sum(t.num_sampled for t in trajectories),
-        "num_tool_calls": sum(len(c) for c in calls),
+        "num_tool_calls": sum(len(calls_of(t)) for t in trajectories),
+        "num_tool_calls_run": sum(turn.result is not None for t in trajectories for turn in t.turns),
+        "num_tool_calls_lost": sum(is_lost_call(t) for t in trajectories),
     }
     failed = [is_failed_call(turn) for c in correct_calls for turn in c]
     metrics |= {"num_tool_calls_correct": len(failed), "num_tool_errors_correct": sum(failed)}
     metrics |= _mean("accuracy", [float(is_correct(t)) for t in graded])
     metrics |= _mean("reward_mean", [t.reward for t in graded if t.reward is not None])
-    metrics |= _mean("response_len_mean", [t.response_len for t in trajectories])
+    metrics |= _mean("response_len_mean", [t.response_len for t in played])
     metrics |= _mean("response_len_correct_mean", [t.response_len for t in correct])
-    metrics |= _mean("sampled_len_mean", [t.num_sampled for t in trajectories])
-    metrics |= _mean("truncated_frac", [t.stop is StopReason.LENGTH for t in trajectories])
-    metrics |= _mean("context_stop_frac", [t.stop is StopReason.CONTEXT for t in trajectories])
-    metrics |= _mean("max_turns_frac", [t.stop is StopReason.MAX_TURNS for t in trajectories])
-    metrics |= _mean("turns_mean", [len(t.turns) for t in trajectories])
+    metrics |= _mean("sampled_len_mean", [t.num_sampled for t in played])
+    metrics |= _mean("truncated_frac", [t.stop is StopReason.LENGTH for t in played])
+    metrics |= _mean("context_stop_frac", [t.stop is StopReason.CONTEXT for t in played])
+    metrics |= _mean("max_turns_frac", [t.stop is StopReason.MAX_TURNS for t in played])
+    metrics |= _mean("turns_mean", [len(t.turns) for t in played])
     metrics |= _mean("tool_calls_mean", [len(c) for c in calls])
-    metrics |= _mean("no_tool_frac", [not c for c in calls])
+    metrics |= _mean("no_tool_frac", [not any(_asks(turn) for turn in t.turns) for t in played])
+    metrics |= _mean("no_call_no_answer_frac", [_is_idle(turn) for t in played for turn in _ended_turns(t)])
+    metrics |= _mean(
+        "parse_error_frac", [_fails_to_parse(turn) for t in played for turn in t.turns if _asks(turn)]
+    )
     metrics |= _mean("tool_error_frac", [is_failed_call(turn) for c in calls for turn in c])
     metrics |= _mean("tool_error_frac_correct", failed)
     metrics |= _mean("first_call_success_frac", [not is_failed_call(turn) for turn in first_calls])
     metrics |= _mean("repeated_call_frac", [_repeats(c) for c in calls if c])
     metrics |= _mean("several_answers_frac_correct", [_num_answers(t) > 1 for t in correct])
-    metrics |= _mean("tokens_after_first_error_mean", list(_tokens_after_first_error(trajectories)))
+    metrics |= _mean("tokens_after_first_error_mean", list(_tokens_after_first_error(played)))
     metrics |= _mean(
         "recovery_frac", [float(is_correct(t)) for t in graded if (c := calls_of(t)) and is_failed_call(c[0])]
     )
@@ -168,6 +193,25 @@ def group_metrics(groups: Iterable[Sequence[Trajectory]]) -> dict[str, float]:
         "groups_all_wrong_frac": outcomes["wrong"] / total,
         "groups_mixed_frac": outcomes["mixed"] / total,
     }
+
+
+def _asks(turn: Turn) -> bool:
+    """The turn asks for a tool, in whatever shape."""
+    return turn.call is not CallKind.NONE
+
+
+def _fails_to_parse(turn: Turn) -> bool:
+    return turn.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL)
+
+
+def _is_idle(turn: Turn) -> bool:
+    """The turn ends with neither a call nor an answer."""
+    return not _asks(turn) and "<answer>" not in turn.text
+
+
+def _ended_turns(trajectory: Trajectory) -> list[Turn]:
+    """Turns that the policy ended itself: not the one that the budget cut."""
+    return trajectory.turns[:-1] if trajectory.stop is StopReason.LENGTH else trajectory.turns
 
 
 def _mean(name: str, values: Sequence[float]) -> dict[str, float]:

@@ -35,6 +35,9 @@ from trainer.seeds import derive_seed
 from trainer.types import Problem, Row, StopReason, Trajectory
 from verifier.verdict import reward_of
 
+BUDGET_ENDS = frozenset({StopReason.LENGTH, StopReason.CONTEXT})
+"""Both ends of the response budget: within a turn, and before a tool response that does not fit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
@@ -130,7 +133,7 @@ class RlStage:
             verdict = self.reward(problem, trajectory)
             judged = verdict if self.grader is None else self.grader(problem, trajectory)
             trajectory.verdicts = {self.objective.grader: judged.without_clock()}
-            if self.objective.overlong == "filter" and trajectory.stop is StopReason.LENGTH:
+            if self.objective.overlong == "filter" and trajectory.stop in BUDGET_ENDS:
                 trajectory.reason = Reason.OVERLONG.value
                 continue
             reward = reward_of(verdict.verdict)

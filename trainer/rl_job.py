@@ -17,6 +17,7 @@ from config.sections import digest
 from trainer.atomic import sha256_of, write_text
 from trainer.chat import Codec
 from trainer.checkpoint import RUN, Manifest, verify, write_folder
+from trainer.fit import fitting
 from trainer.flaky import FlakyTool
 from trainer.grpo import OPTIMIZER, GrpoTrainer
 from trainer.interrupt import StopSignal
@@ -30,7 +31,9 @@ from trainer.rollout_text import chosen, rollout_text
 from trainer.run_folder import RunFolder
 from trainer.sampling import open_sampler, rl_settings, rollout_chat
 from trainer.sinks import Sinks, open_sinks
+from trainer.stall import StageStalled, StallWatch
 from trainer.template import check_template
+from trainer.tokenizer import FolderCodec
 from trainer.trajectories import kept_for_disk, read_shard, write_parquet, write_shard
 from trainer.types import Problem
 from trainer.workdir import WorkDir
@@ -71,6 +74,15 @@ def run_stage(
             "lower it or make the pool larger (data.num_train, rl.filter.problems)"
         )
     require_release_splits(view.objective)
+    chat = rollout_chat(view.rollout)
+    fit = fitting(
+        pool,
+        chat,
+        FolderCodec.load(parent_folder),
+        view.rollout.max_prompt,
+        at_least=section.prompts_per_step,
+        where=stage,
+    )
     sections = {
         "sandbox": view.sandbox.model_dump(mode="json"),
         "rollout": view.rollout.model_dump(mode="json"),
@@ -86,7 +98,7 @@ def run_stage(
             trainer.load_optimizer(parent_folder / OPTIMIZER)
         step = _restore(work, trainer, first_step)
         settings = rl_settings(view, section, run=folder.name, stage=stage, runtime=runtime)
-        check_template(parent_folder, rollout_chat(view.rollout))
+        check_template(parent_folder, chat)
         with open_sampler(parent_folder, view.rollout, view.sandbox, settings, runtime) as sampler:
             sampler.take_weights(trainer, version=step)
             if view.sandbox.fail_frac:
@@ -95,7 +107,7 @@ def run_stage(
                 stage=stage,
                 section=section,
                 objective=view.objective,
-                pool=pool,
+                pool=fit,
                 trainer=trainer,
                 sampler=sampler,
                 reward=reward_function(view.objective),
@@ -136,6 +148,7 @@ def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
 
 def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int, keep: str) -> None:
     last, save_s = rl.first_step + rl.section.steps, 0.0
+    watch = StallWatch(rl.section.steps)
     with Progress.show(rl.stage, rl.section.steps, step - rl.first_step) as progress:
         while step < last:
             step += 1
@@ -145,7 +158,12 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
             sinks.write(step, outcome.metrics, clock.to_json())
             for line in outcome.alarms:
                 print(f"alarm, {rl.stage} step {step}: {line}", flush=True)
-            if (step - rl.first_step) % rl.section.save_every == 0 or step == last or stop.requested:
+            stalled = watch.see(outcome.metrics)
+            if stalled is not None:
+                raise StageStalled(f"{rl.stage} step {step}: {stalled}")
+            due = (step - rl.first_step) % rl.section.save_every == 0 or stop.requested
+            # A state within a streak of lost steps would count them as done when the tool is back.
+            if (due and watch.is_sound) or step == last:
                 began = time.monotonic()
                 work.save(step, rl.trainer.save)
                 save_s = time.monotonic() - began
@@ -212,6 +230,7 @@ def _publish(
             "facts": {
                 "rl_steps": steps[-1],
                 "num_trajectories": num_trajectories,
+                "num_updates": num_updates(folder.metrics(rl.stage)),
                 "keep": keep,
                 "metrics_sha256": sha256_of(folder.metrics(rl.stage)),
             },
@@ -222,6 +241,17 @@ def _publish(
             "seconds": journal_seconds(folder.timing(rl.stage)),
         },
     )
+
+
+def num_updates(metrics: Path) -> int:
+    """Optimizer updates of all steps; a stage without any published its parent's weights, which a line says."""
+    count = sum(json.loads(line)["num_updates"] for line in metrics.read_text(encoding="utf-8").splitlines())
+    if not count:
+        print(
+            f"alarm, {metrics.stem}: no step trained anything; the weights are those of the parent",
+            flush=True,
+        )
+    return count
 
 
 def journal_seconds(timing: Path) -> float:

@@ -9,6 +9,8 @@ from trainer.alarms import alarms
 SHAPES = {
     "truncated_frac": (0.5, "raise max_response"),
     "no_tool_frac": (0.95, "stopped using the tool"),
+    "parse_error_frac": (0.5, "not calls of the tool"),
+    "no_call_no_answer_frac": (0.5, "neither a call nor an answer"),
     "repeated_call_frac": (0.5, "running away"),
     "groups_all_wrong_frac": (0.95, "nothing to learn from"),
     "groups_all_right_frac": (0.95, "nothing left to learn"),
@@ -29,6 +31,14 @@ def test_a_step_that_keeps_nothing_is_told() -> None:
         "num_kept = 0: no group has spread, the weights stay as they are in this step"
     ]
     assert alarms({"num_kept": 1}) == []
+
+
+def test_both_ends_of_the_budget_count_together() -> None:
+    (line,) = alarms({"truncated_frac": 0.3, "context_stop_frac": 0.3})
+    assert line.startswith("truncated_frac + context_stop_frac = 0.60: ")
+    (line,) = alarms({"truncated_frac": 0.6, "context_stop_frac": 0.3})
+    assert line.startswith("truncated_frac = 0.60: ")
+    assert alarms({"truncated_frac": 0.3, "context_stop_frac": 0.2}) == []
 
 
 def test_a_quantity_that_had_no_case_raises_no_alarm() -> None:

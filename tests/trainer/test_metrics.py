@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sandbox.records import Status, ToolResult
+from trainer.alarms import alarms
 from trainer.metrics import calls_of, group_metrics, rollout_metrics
 from trainer.types import CallKind, StopReason, Trajectory, Turn
 
@@ -55,9 +56,11 @@ def test_each_quantity_of_a_small_batch_is_what_counting_gives() -> None:
     told = rollout_metrics([RECOVERED, LOOPED, CUT, LOST])
     wanted = {
         "num_rollouts": 4, "num_graded": 3, "num_aborted": 1, "num_sampled_tokens": 8 + 6 + 10 + 1, "num_tool_calls": 4,
-        "accuracy": 1 / 3, "reward_mean": 1 / 3, "response_len_mean": (11 + 8 + 10 + 1) / 4,
-        "response_len_correct_mean": 11, "sampled_len_mean": 25 / 4, "truncated_frac": 0.25, "context_stop_frac": 0,
-        "max_turns_frac": 0.25, "turns_mean": 2, "tool_calls_mean": 1, "no_tool_frac": 0.5, "tool_error_frac": 0.25,
+        "num_prompt_unfit": 0, "num_tool_calls_run": 4, "num_tool_calls_lost": 1,
+        "accuracy": 1 / 3, "reward_mean": 1 / 3, "response_len_mean": (11 + 8 + 10) / 3,
+        "response_len_correct_mean": 11, "sampled_len_mean": 24 / 3, "truncated_frac": 1 / 3, "context_stop_frac": 0,
+        "max_turns_frac": 1 / 3, "turns_mean": 7 / 3, "tool_calls_mean": 4 / 3, "no_tool_frac": 1 / 3,
+        "tool_error_frac": 0.25, "parse_error_frac": 0.0, "no_call_no_answer_frac": 0.0,
         "tool_error_frac_correct": 0.5, "num_tool_calls_correct": 2, "num_tool_errors_correct": 1,
         "first_call_success_frac": 0.5, "repeated_call_frac": 0.5,
         "several_answers_frac_correct": 1.0, "tokens_after_first_error_mean": 5, "recovery_frac": 1.0,
@@ -70,6 +73,54 @@ def test_a_quantity_without_a_case_is_left_out_and_not_zero() -> None:
     assert told["num_graded"] == 0
     assert not {"accuracy", "tool_error_frac", "response_len_correct_mean", "recovery_frac"} & set(told)
     assert rollout_metrics([])["num_rollouts"] == 0
+
+
+def test_rollouts_that_were_lost_or_never_asked_change_no_mean() -> None:
+    """Lost ones were booked as `made no call`, and the alarm about the tool came before the one about the sandbox."""
+    played = [RECOVERED, LOOPED, CUT]
+    unasked = a_rollout(reward=None, stop=StopReason.CONTEXT)
+    lost_late = a_rollout(
+        a_turn(1, 4, CallKind.PARSE_ERROR),
+        a_turn(5, 9, CallKind.EXECUTED),
+        reward=None,
+        stop=StopReason.ABORTED,
+    )
+    counts = {
+        "num_rollouts", "num_aborted", "num_sampled_tokens", "num_tool_calls", "num_prompt_unfit",
+        "num_tool_calls_lost",
+    }  # fmt: skip
+    alone, among = rollout_metrics(played), rollout_metrics([*played, *[LOST, lost_late, unasked] * 9])
+    assert {name: value for name, value in among.items() if name not in counts} == {
+        name: value for name, value in alone.items() if name not in counts
+    }
+    assert (among["num_prompt_unfit"], among["num_tool_calls_lost"], among["num_aborted"]) == (9, 18, 18)
+    assert "no_tool_frac" not in rollout_metrics([LOST] * 8)
+    lines = alarms(rollout_metrics([LOST] * 8) | {"no_reward_frac": 1.0})
+    assert not [line for line in lines if "using the tool" in line]
+    assert any("the sandbox lost more calls than it ran" in line for line in lines)
+
+
+def test_a_call_that_is_not_run_at_the_turn_limit_is_no_missing_call() -> None:
+    last = a_rollout(a_turn(1, 3, CallKind.EXECUTED, code="a"), reward=0.0, stop=StopReason.MAX_TURNS)
+    assert rollout_metrics([last])["no_tool_frac"] == 0.0
+
+
+def test_turns_with_neither_call_nor_answer_and_calls_that_do_not_parse_have_their_shares() -> None:
+    def silent(start: int, end: int) -> Turn:
+        return Turn(text="so it is</reason>", start=start, end=end, call=CallKind.NONE)
+
+    idle = a_rollout(a_turn(1, 3, CallKind.EXECUTED, Status.OK, "a"), silent(4, 6), reward=0.0)
+    cut = a_rollout(silent(1, 9), reward=0.0, stop=StopReason.LENGTH)
+    told = rollout_metrics([idle, cut, RECOVERED])
+    assert told["no_call_no_answer_frac"] == pytest.approx(1 / 5), (
+        "the turn that the budget cut is counted elsewhere"
+    )
+    broken = a_rollout(
+        a_turn(1, 2, CallKind.PARSE_ERROR), a_turn(3, 4, CallKind.UNKNOWN_TOOL), a_turn(5, 6), reward=0.0
+    )
+    told = rollout_metrics([broken, idle])
+    assert told["parse_error_frac"] == pytest.approx(2 / 3)
+    assert [line.split(" =")[0] for line in alarms(told)] == ["parse_error_frac"]
 
 
 def test_groups_count_by_what_their_graded_rollouts_earned() -> None:

@@ -287,7 +287,7 @@ def _swap(path: Path, other: Path) -> None:
     other.write_bytes(one)
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], None], int | None, str]] = {
+DAMAGES: dict[str, tuple[Callable[[Path], object], int | None, str]] = {
     "metrics cut": (lambda p: _cut(p / "metrics.jsonl"), None, "metrics.jsonl is cut or changed"),
     "metrics without its last line": (
         lambda p: os.truncate(p / "metrics.jsonl", 39), 3, "metrics.jsonl is cut or changed",

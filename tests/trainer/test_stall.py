@@ -1,0 +1,177 @@
+"""A stage that trains nothing ends with its cause in one line; prompts that cannot fit are refused before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.errors import ConfigError
+from tests.trainer.fakes import TOOL, CharCodec
+from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout, objective
+from tests.trainer.test_faults_trainer import a_stage as a_scripted_stage
+from trainer.chat import ChatFormat
+from trainer.fit import fitting
+from trainer.hard import num_solved, refuse_if_lost
+from trainer.rl_job import _loop
+from trainer.sinks import Sinks
+from trainer.stall import EQUAL_STEPS, LOST_STEPS, StageStalled, StallWatch, stall_of
+from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
+from trainer.workdir import WorkDir
+
+
+def lost_with_its_call(problem: str, sample: int) -> Trajectory:
+    turn = Turn(text="x", start=1, end=4, call=CallKind.EXECUTED, code="1")
+    return a_rollout(problem, sample, None, turns=[turn])
+
+
+class Quiet:
+    """No signal comes."""
+
+    requested = None
+
+
+class SavingTrainer(FakeTrainer):
+    def save(self, folder: Path) -> None:
+        (folder / "weights").write_text("w")
+
+
+def run_steps(group: list[Trajectory], tmp_path: Path, steps: int, **changes: Any) -> list[str]:
+    """The loop of a stage whose every step plays these rollouts; returns the states that it saved."""
+    stage = a_scripted_stage(group, SavingTrainer(), FakeSampler(group), steps=steps, save_every=1)
+    stage = replace(stage, objective=stage.objective.model_copy(update=changes))
+    stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
+    with WorkDir.open(tmp_path / "rl1", "f") as work:
+        try:
+            _loop(stage, work, Quiet(), Sinks([]), 0, keep="all")  # pyright: ignore[reportArgumentType]
+        finally:
+            states = sorted(state.name for state in work.path.glob("step-*"))
+    return states
+
+
+MIXED = [a_rollout("p", i, "4" if i % 2 else "5") for i in range(6)]
+NO_CALL = {"every rollout": [a_rollout("p", i, None) for i in range(8)],
+           "every tool call": [*[lost_with_its_call("p", i) for i in range(6, 8)], *MIXED]}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4, 30])
+@pytest.mark.parametrize("cause", NO_CALL)
+def test_a_stage_that_loses_every_call_or_rollout_ends_and_publishes_nothing(
+    cause: str, steps: int, tmp_path: Path
+) -> None:
+    """Four steps of four went by, the exit status was 0, and the checkpoint of the parent was published again."""
+    with pytest.raises(StageStalled) as told:
+        run_steps(NO_CALL[cause], tmp_path, steps)
+    assert str(told.value).startswith(f"rl1 step {min(steps, LOST_STEPS)}: {cause}")
+    assert "\n" not in str(told.value)
+    assert not list((tmp_path / "rl1").glob("step-*")), "a lost step is no state to go on from"
+
+
+@pytest.mark.parametrize(
+    ("group", "changes", "words"),
+    [
+        ([a_rollout("p", i, "4", logprob=[0.0, float("nan"), -1.0, -1.0]) for i in range(8)], {}, "have no reward"),
+        ([a_rollout("p", i, "4", stop=StopReason.LENGTH) for i in range(8)], {"overlong": "filter"}, "raise max_resp"),
+        ([a_rollout("p", i, "4", stop=StopReason.CONTEXT) for i in range(8)], {"overlong": "filter"}, "raise max_resp"),
+        ([a_rollout("p", i, "4", ids=[], mask=[], logprob=[], turns=[], stop=StopReason.CONTEXT) for i in range(8)], {},
+         "have no reward"),
+    ],
+    ids=["broken log-probs", "cut in a turn", "cut before a tool response", "prompt does not fit"],
+)  # fmt: skip
+def test_a_stage_that_keeps_nothing_by_a_fault_ends_with_the_cause(
+    group: list[Trajectory], changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StageStalled, match="no rollout was trained: 8 of 8") as told:
+        run_steps(group, tmp_path, 20, **changes)
+    assert words in str(told.value)
+
+
+def test_a_stage_of_equal_rewards_ends_after_more_patience(tmp_path: Path) -> None:
+    wrong = [a_rollout("p", i, "5") for i in range(8)]
+    with pytest.raises(StageStalled, match="too easy or too hard") as told:
+        run_steps(wrong, tmp_path / "long", 30)
+    assert f"rl1 step {EQUAL_STEPS}" in str(told.value)
+    assert run_steps(wrong, tmp_path / "short", 3) == ["step-000002", "step-000003"]
+
+
+def test_a_stage_that_trains_goes_on_and_a_single_lost_step_saves_no_state(tmp_path: Path) -> None:
+    assert run_steps(MIXED, tmp_path, 5) == ["step-000004", "step-000005"]
+    watch = StallWatch(30)
+    good, lost = {"num_rollouts": 8, "num_kept": 4}, {"num_rollouts": 8, "num_aborted": 8, "num_kept": 0}
+    for metrics in (lost, lost, good) * 4:
+        assert watch.see(metrics) is None
+        assert watch.is_sound is (metrics is good)
+
+
+def test_few_lost_calls_among_many_are_no_stall() -> None:
+    assert (
+        stall_of({"num_rollouts": 8, "num_tool_calls_lost": 5, "num_tool_calls_run": 1, "num_kept": 2})
+        is None
+    )
+
+
+# --- prompts ---------------------------------------------------------------------------------------------
+
+
+def a_pool(*lengths: int) -> list[Problem]:
+    return [Problem(id=str(i), prompt="q" * length, answer="1") for i, length in enumerate(lengths)]
+
+
+def test_a_pool_whose_prompts_cannot_fit_is_refused_before_the_first_step() -> None:
+    """All 256 rollouts of each step were dropped, the alarm blamed the sandbox, and the exit status was 0."""
+    chat = ChatFormat(system="full", tool_name=TOOL)
+    bare = len(CharCodec().encode(chat.prompt("")))
+    with pytest.raises(ConfigError) as told:
+        fitting(a_pool(9, 12), chat, CharCodec(), 100, at_least=1, where="rl1")
+    line = str(told.value)
+    assert line.startswith("rl1: 2 of 2 prompts take more than rollout.max_prompt = 100 tokens")
+    assert f"the longest takes {bare + 12}; without any question it is {bare}" in line
+    assert "raise rollout.max_prompt, or set rollout.system to brief" in line
+
+
+def test_single_prompts_that_do_not_fit_are_left_out_by_count_unless_a_step_is_not_filled(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chat = ChatFormat(system="brief", tool_name=TOOL)
+    most = len(CharCodec().encode(chat.prompt("q" * 10)))
+    pool = a_pool(3, 11, 10, 40)
+    fit = fitting(pool, chat, CharCodec(), most, at_least=2, where="rl1")
+    assert [problem.id for problem in fit] == ["0", "2"]
+    assert "2 of 4 prompts" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="the 2 that fit do not fill a step of 3"):
+        fitting(pool, chat, CharCodec(), most, at_least=3, where="rl1")
+
+
+# --- both ends of the budget, and the filter ---------------------------------------------------------------
+
+
+def test_filtered_overlong_rollouts_are_those_of_both_ends_of_the_budget() -> None:
+    """The end before a tool response that does not fit stayed in the loss as a wrong answer."""
+    group = [
+        a_rollout("p", i, "4" if i % 2 else "5", stop=stop)
+        for i, stop in enumerate([StopReason.LENGTH, StopReason.CONTEXT, *[StopReason.ANSWER] * 4])
+    ]
+    stage = a_scripted_stage(group, FakeTrainer(), FakeSampler(group))
+    outcome = replace(stage, objective=objective(group_size=4, overlong="filter")).step(1)
+    assert [t.reason for t in group[:2]] == ["overlong"] * 2
+    assert outcome.metrics["num_overlong"] == 2
+
+
+def test_lost_rollouts_make_no_problem_hard(tmp_path: Path) -> None:
+    """A problem that was solved in every rollout that came back was kept as hard."""
+    group = [
+        *[a_rollout("easy", i, "4" if i else None, reward=1.0 if i else None) for i in range(8)],
+        *[a_rollout("hard", i, "5", reward=float(i == 3)) for i in range(8)],
+        *[a_rollout("lost", i, None) for i in range(8)],
+    ]
+    assert num_solved(group) == {"easy": (7, 7), "hard": (1, 8)}
+    with WorkDir.open(tmp_path / "filter", "f") as work:
+        refuse_if_lost(group[:8] + group[8:16], work)
+        (work.path / "rollouts").mkdir()
+        (work.path / "rollouts" / "00000000.jsonl").write_text("x")
+        with pytest.raises(ConfigError, match="9 of 24 rollouts were lost"):
+            refuse_if_lost(group, work)
+        assert not (work.path / "rollouts").exists(), "the next run makes them again"
+    assert (tmp_path / ".old" / "filter-lost" / "00000000.jsonl").is_file()

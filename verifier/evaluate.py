@@ -6,6 +6,7 @@ grading works without torch. Resumes: a killed evaluation ends with the same sam
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections import Counter

@@ -7,7 +7,9 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections import deque
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -57,6 +59,7 @@ class Server:
     process: subprocess.Popen[bytes]
     control: socket.socket
     is_ready: bool = False
+    start_t: float = field(default_factory=time.monotonic)
     seats: set[int] = field(default_factory=set)
     backlog: deque[tuple[bytes, tuple[int, ...]]] = field(default_factory=deque)
 
@@ -90,6 +93,32 @@ class Server:
         self.process.kill()
         self.process.wait()
         self.control.close()
+
+
+class Fleet:
+    """Which of the fork servers takes a call, and how long calls wait while none can."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._wait_s = settings.server_wait_s
+        self._ready_t = time.monotonic()
+
+    def pick(self, servers: Collection[Server], tier: int) -> Server | None:
+        """The least busy ready one of a tier, else of the next richer tier, else any; None when none is ready."""
+        ready = [server for server in servers if server.is_ready]
+        best = min((server.tier for server in ready if server.tier >= tier), default=None)
+        if best is None:
+            return ready[0] if ready else None
+        return min((server for server in ready if server.tier == best), key=lambda server: len(server.seats))
+
+    def keep_house(self, servers: Collection[Server], now: float) -> bool:
+        """Send what waits, end what does not start; False when none has been ready for too long."""
+        for server in servers:
+            server.flush()
+            if not server.is_ready and now - server.start_t > START_WITHIN_S:
+                server.process.kill()
+        if any(server.is_ready for server in servers):
+            self._ready_t = now
+        return now - self._ready_t <= self._wait_s
 
 
 def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[str, ...]) -> Server:

@@ -22,6 +22,8 @@ CONNECT_WITHIN_S = 10.0
 DOWN_S = 2.0
 """A node that failed is not asked for so long."""
 FULL_S = 0.1
+GIVE_UP_S = 10.0
+"""After all nodes have been away for so long, calls that wait end as lost."""
 
 
 class RemoteNode(Caller):
@@ -39,6 +41,8 @@ class RemoteNode(Caller):
         self.address, self._host, self._port, self._secret = address, host, int(port), secret
         self.num_in_flight = 0
         self.not_before_t = 0.0
+        self.seen_t = time.monotonic()
+        """When it last answered."""
         with self._lock:
             self._start()
 
@@ -48,6 +52,11 @@ class RemoteNode(Caller):
         if time.monotonic() < self.not_before_t:
             return 0
         return int(self.started.get("credit", 1)) - self.num_in_flight
+
+    @property
+    def is_away(self) -> bool:
+        """Not connected, and silent for long."""
+        return self._link is None and time.monotonic() - self.seen_t > GIVE_UP_S
 
     def _new_link(self) -> Link:
         try:
@@ -133,11 +142,16 @@ class Nodes(ToolRunner):
                     return
                 call, future = self._waiting[0]
                 node = self._pick(call)
-                if node is None:
+                if node is None and not self._is_deserted():
                     self._pump_later()
                     return
                 self._waiting.popleft()
-                node.num_in_flight += 1
+                if node is not None:
+                    node.num_in_flight += 1
+            if node is None:
+                why = f"no node has answered for {GIVE_UP_S:g} s: {', '.join(n.address for n in self._nodes)}"
+                future.set_result(refusal(Status.LOST, why, call.id))
+                continue
             node.submit(call).add_done_callback(partial(self._on_done, call, future, node))
 
     def _pick(self, call: ToolCall) -> RemoteNode | None:
@@ -151,6 +165,10 @@ class Nodes(ToolRunner):
             self._node_of[call.session] = node
         return node
 
+    def _is_deserted(self) -> bool:
+        """No node is there, and none has been for some time; each is asked again with a call every few seconds."""
+        return all(node.is_away for node in self._nodes)
+
     def _on_done(
         self, call: ToolCall, future: Future[ToolResult], node: RemoteNode, done: Future[ToolResult]
     ) -> None:
@@ -162,6 +180,8 @@ class Nodes(ToolRunner):
                 node.not_before_t = time.monotonic() + FULL_S
             elif result.status is Status.LOST:
                 node.not_before_t = time.monotonic() + DOWN_S
+            if result.status is not Status.LOST:
+                node.seen_t = time.monotonic()
             is_issued_again = was_refused and not self._is_closed
             if is_issued_again:
                 self._waiting.appendleft((call, future))

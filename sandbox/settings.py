@@ -46,6 +46,8 @@ class Settings:
     """A session untouched for longer is evicted."""
     memory_low_bytes: int = 2**29
     """While the machine has less memory available, idle sessions are evicted and new calls wait."""
+    server_wait_s: float = 60.0
+    """Calls that have waited while no fork server was ready for so long end as lost."""
     tmp_bytes: int = 2**25
     """Size of the tmpfs that is the folder of a call, where one can be mounted: one for each seat."""
     tmp_dir: str = field(default_factory=tempfile.gettempdir)

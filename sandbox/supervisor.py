@@ -56,6 +56,7 @@ class Supervisor:
         self.poller = select.epoll()
         self.connections: dict[int, Connection] = {}
         self.servers: dict[int, fleet.Server] = {}
+        self.fleet = fleet.Fleet(settings)
         self.queue: deque[Pending] = deque()
         self.runs: dict[int, Run] = {}
         self.lost_tiers: list[int] = []
@@ -316,13 +317,8 @@ class Supervisor:
                 return
 
     def server_for(self, tier: int) -> fleet.Server | None:
-        """The least busy live fork server of a tier, or of the next richer one while that restarts."""
-        for wanted in range(tier, len(self.tiers.modules)):
-            ready = [server for server in self.servers.values() if server.tier == wanted and server.is_ready]
-            if ready:
-                return min(ready, key=lambda server: len(server.seats))
-        live = [server for server in self.servers.values() if server.is_ready]
-        return live[0] if live else None
+        """The fork server that takes the next call of a tier."""
+        return self.fleet.pick(self.servers.values(), tier)
 
     def _start_call(self, pending: Pending, now: float) -> None:
         server = self.server_for(pending.tier)
@@ -490,8 +486,9 @@ class Supervisor:
     def _keep_house(self, now: float) -> None:
         self.seats.keep_house(now)
         self._replace_servers()
-        for server in self.servers.values():
-            server.flush()
+        if not self.fleet.keep_house(self.servers.values(), now):
+            while self.queue:
+                self.answer(self.queue.popleft(), refusal(Status.LOST, "no fork server has come up in time"))
         orphans.reap(self._server_pids())
         self.sessions.evict_idle()
         self.sessions.end_busy()

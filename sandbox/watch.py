@@ -17,6 +17,8 @@ GRACE_S = 0.2
 DECAY_AFTER_S = 0.1
 IDLE_AFTER_S = 0.5
 """From then on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share."""
+HUNG_AFTER_S = 60.0
+"""A fork server that has not ended a call so long after its wall limit is taken for hung."""
 LOOK_EVERY_S = 0.25
 LOOK_AT_MOST_EVERY_S = 0.02
 """Also at a child that sleeps just below its limit."""
@@ -75,6 +77,8 @@ class Watch:
         ran_s = now - run.start_t
         if run.verdict is not None or (run.is_announced and ran_s >= limits.wall_s + GRACE_S):
             run.is_killed = True
+            if now >= run.start_t + limits.wall_s + HUNG_AFTER_S:
+                run.server.process.kill()  # stopped or stuck: its death ends its calls as lost
             run.server.ask(Op.KILL, run.seat)
             self._schedule(run, now + 1.0)
             return

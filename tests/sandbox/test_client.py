@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -282,6 +286,22 @@ def test_what_waits_while_every_fork_server_is_down_runs_later() -> None:
         os.kill(small.status()["zygotes"][0], signal.SIGKILL)
         assert {future.result(10).status for future in running} == {Status.LOST}
         assert [future.result(60).value for future in waiting] == [str(k) for k in range(5)]
+
+
+def test_what_waits_while_no_fork_server_comes_up_is_lost_in_the_end(tmp_path: Path) -> None:
+    """It waited for ever."""
+    stop, python = tmp_path / "stop", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n[ -e {stop} ] && exec sleep 100\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with Sandbox(workers=1, preload=(), python=str(python), server_wait_s=1.0) as own:
+        stop.touch()
+        for pid in own.status()["zygotes"]:
+            os.kill(pid, signal.SIGKILL)
+        while own.status()["zygotes"] == own.started["zygotes"]:
+            time.sleep(0.02)
+        results = [own.submit(new_call("1", session=name)).result(60) for name in (None, "s")]
+        assert [result.status for result in results] == [Status.LOST] * 2
+        stop.unlink()
 
 
 def test_an_affinity_that_does_not_exist_is_refused_with_what_there_is() -> None:

@@ -150,6 +150,22 @@ def test_a_node_killed_under_load_ends_its_calls_and_the_other_goes_on(
     assert alive.wait(30) == 0
 
 
+def test_calls_that_wait_while_no_node_is_left_end_as_lost(
+    tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call every two seconds was tried, and a hundred of them took minutes."""
+    monkeypatch.setattr("sandbox.nodes.GIVE_UP_S", 0.5)
+    process, address = start_node(tmp_path, "last", project_root, secret=SECRET)
+    with Nodes([address], secret=SECRET) as nodes:
+        assert nodes.run(new_call("1")).value == "1"
+        process.kill()
+        process.wait()
+        began = time.monotonic()
+        results = nodes.run_many(new_call("1") for _ in range(100))
+        assert {result.status for result in results} == {Status.LOST}
+        assert time.monotonic() - began < 30.0
+
+
 def test_a_secret_that_is_too_short_is_refused(tmp_path: Path, project_root: Path) -> None:
     (tmp_path / "secret").write_text("short")
     done = subprocess.run(

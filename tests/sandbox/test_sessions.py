@@ -127,12 +127,13 @@ def test_output_belongs_to_its_own_cell(run: Run) -> None:
     assert run("print('two')\ninput()", session="out", stdin="typed").stdout == "two\n"
 
 
-def test_a_session_whose_threads_work_on_between_cells_is_ended_by_its_own_doing(run: Run) -> None:
-    run(
-        "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()", session="busy"
-    )
-    time.sleep(2.5)
-    result = run("1", session="busy")
+def test_a_session_whose_threads_work_on_between_cells_is_ended_by_its_own_doing() -> None:
+    burn = "import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn).start()"
+    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+        assert small.run(new_call(burn, session="busy")).status is Status.OK
+        while small.status()["sessions"]:
+            time.sleep(0.05)
+        result = small.run(new_call("1", session="busy"))
     assert result.status is Status.CRASH
     assert result.error is not None
     assert "between two cells" in result.error.message

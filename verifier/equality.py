@@ -343,7 +343,7 @@ def _same_equation(a: Relation, b: Relation) -> bool:
             return same(a.sides[-1], b.sides[-1])
         if not (_names_of(a) & {right}) and not (_names_of(b) & {left}):
             return False
-    if len(a.sides) == len(b.sides) == 2 and all(isinstance(side, Expression) for side in a.sides + b.sides):
+    if all(isinstance(side, Expression) and not side.unit for side in a.sides + b.sides):
         return _proportional(_difference(a), _difference(b))
     return same(a.sides[-1], b.sides[-1]) and same(a.sides[0], b.sides[0])
 
@@ -404,9 +404,11 @@ def _relation_against_value(relation: Relation, value: Answer) -> bool | None:
         value, Bracketed | Union | Everything | Nothing | Sequence
     ):
         return False
+    last = relation.sides[-1]
+    if relation.ops == ("in",) and isinstance(last, Sequence) and isinstance(value, Sequence):
+        return same(last, value)  # x in {1, 2} lists the values of x
     if set(relation.ops) != {"="}:
         return None
-    last = relation.sides[-1]
     if _name_on_left(relation) or (isinstance(last, Matrix) and _is_named_matrix(relation.sides[0])):
         return same(last, value)
     if _mentions_names(last) and isinstance(value, Expression) and not _is_name(relation.sides[0]):

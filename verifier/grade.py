@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from verifier.compare import Comparison
 
 _SMALL_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_SYMBOLIC = re.compile(
-    r"\\(?:int|lim|sum|prod|partial|nabla|det|Re|Im|arg|overline|zeta|Gamma|frac|binom)(?![A-Za-z])"
-)
+_SYMBOLIC = re.compile(r"\\(?:int|lim|sum|prod|partial|nabla|Re|Im|arg|zeta|Gamma)(?![A-Za-z])")
 
 DEFAULT_POLICY = GradePolicy()
 
@@ -194,8 +192,10 @@ def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind
     return VerdictKind.CORRECT if reply.value else VerdictKind.WRONG, "symbolic"
 
 
+_DANGLING = re.compile(r"[\^_+\-*/] ?(?:$|[)}\]*/^_])|^[\^_*/.|]|\|$|\{ ?\}")
+"""A sign that wants something beside it: the engine passes over it."""
 _SYMBOLIC_TOKEN = re.compile(
-    r"\\(?:int|lim|sum|prod|partial|nabla|det|Re|Im|arg|overline|zeta|Gamma|frac|binom|sqrt|infty|to|rightarrow|pi|cdot"
+    r"\\(?:int|lim|sum|prod|partial|nabla|Re|Im|arg|zeta|Gamma|frac|binom|sqrt|infty|to|rightarrow|pi|cdot"
     r"|sin|cos|tan|cot|sec|csc|ln|log|exp|arcsin|arccos|arctan|sinh|cosh|tanh|lfloor|rfloor|lceil|rceil|min|max|gcd"
     r"|alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma|tau)(?![A-Za-z])|[0-9]+|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])"
     r"|[ {}()\[\]^_+\-*/.,|!]"
@@ -205,7 +205,8 @@ _SYMBOLIC_TOKEN = re.compile(
 def _worth_trying(text: str) -> bool:
     """Only what the engine knows in full: it drops signs and words that it does not know, and a number is left."""
     text = re.sub(r"_\s*\{\s*\w\s*=", "_{", text)  # the index of a sum is no equation
-    return len(text) <= 400 and text.count("{") == text.count("}") and not _SYMBOLIC_TOKEN.sub("", text)
+    closed = all(text.count(left) == text.count(right) for left, right in ("{}", "()", "[]"))
+    return len(text) <= 400 and closed and not _DANGLING.search(text) and not _SYMBOLIC_TOKEN.sub("", text)
 
 
 def _compat(gold: str, response: str) -> _Graded:

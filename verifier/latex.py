@@ -122,7 +122,9 @@ class _Parser:
         is_number = ahead[0].kind == "number" or (
             ahead[0].text == "{" and len(ahead) == 2 and ahead[1].kind == "number"
         )
-        if before.op == "num" and is_number and self._tokens[self._at - 1].kind == "number":
+        last = self._tokens[self._at - 1]
+        ends_in_digits = before.op == "num" and (last.kind == "number" or before.name == "based")
+        if is_number and (ends_in_digits or last.text in ("\\pct", "\\deg")):
             raise Unreadable("two numbers side by side")
 
     def _signed_factor(self) -> Node:

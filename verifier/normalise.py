@@ -35,7 +35,7 @@ _SUBSCRIPT_RUN = re.compile("[\u2080-\u2089]+")
 _ROOT = re.compile(r"\u221a\s*(?:\{([^{}]*)\}|\(([^()]*)\)|(\\pi|\d+(?:\.\d+)?|[A-Za-z]))")
 
 _RENAMED = {
-    r"\frac": "dfrac tfrac cfrac", r"\binom": "dbinom tbinom", r"\le ": "leqslant leqq leq",
+    r"\frac": "dfrac tfrac cfrac sfrac nicefrac xfrac", r"\binom": "dbinom tbinom", r"\le ": "leqslant leqq leq",
     r"\ge ": "geqslant geqq geq", "<": "lt", ">": "gt", "*": "cdot times ast", "/": "div", r"\emptyset ": "varnothing",
     r"\{": "lbrace", r"\}": "rbrace", "|": "lvert rvert vert mid", r"\infty ": "infin", r"\setminus ": "backslash",
     r"\arcsin ": "asin", r"\ldots ": "dots cdots ldots dotsc dotsb", r"\mathbb{R}": "Reals reals R",
@@ -100,6 +100,10 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
             r"\\(?:text)?color ?(?:\[[^\[\]]*\])? ?\{[^{}]*\}",
             " ",
         ),
+        (r"\\tag ?\{[^{}]*\}", " "),
+        (r"\\overline ?\{ ?([A-Z]{2}) ?\}", r"\1"),
+        (r"(?<=\d) ?\{\.\} ?(?=\d)", "."),
+        (r"(?<=\d) ?([aApP])\.[mM]\b\.?", r"\\text{ \1m}"),
         (r":=", "="),
         (r"\\(?:mathbb|mathds|Bbb)\s*\{?\s*([A-Z])\s*\}?", r"\\mathbb{\1}"),
         (r"\\operatorname\*?\s*\{\s*([A-Za-z]+)\s*\}", r"\\\1 "),
@@ -138,6 +142,10 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         (r"\\begin\{array\}\s*\{[^{}]*\}", r"\\begin{pmatrix}"),
         (r"\\end\{array\}", r"\\end{pmatrix}"),
+        (
+            r"[(\[] ?\\begin\{pmatrix\}((?:(?!\\begin|\\end).)*)\\end\{pmatrix\} ?[)\]]",
+            r"\\begin{pmatrix}\1\\end{pmatrix}",
+        ),
         (r"~", " "),
     )
 )

@@ -57,7 +57,7 @@ _SCALED_MATRIX = re.compile(
 )
 _MAX_DETERMINANT = 4
 _CALL = re.compile(
-    r"^(?:\\?(?:Pr|Var|Cov|phi|varphi|tau|sigma)|\\mathbb\{[PE]\}|[A-WZ]|[f-hpqrsuv])"
+    r"^(?:\\?(?:Pr|Var|Cov|det|phi|varphi|tau|sigma)|\\mathbb\{[PE]\}|[A-WZ]|[f-hpqrsuv])"
     r"(?:_ ?(?:\w|\{\w+\}))?(?:'+|\^ ?\{ ?(?:-1|\(\d\)) ?\})? ?[(\[]"
 )
 """The value of a function or a probability on the left of an equation: `f(3)`, `P(X=1)`."""
@@ -355,7 +355,7 @@ def _expression(text: str) -> Expression | Text:
     try:
         node = parse(head)
     except Unreadable:
-        if _is_prose(text):
+        if modulus is None and _is_prose(text):
             return Text(words(text))
         raise
     unit = measured.unit or ("deg" if _is_angle(node) else "")

@@ -89,6 +89,8 @@ def same_set(a: RealSet, b: RealSet) -> bool:
 def _bound(answer: Answer) -> Bound:
     if not isinstance(answer, Expression):
         raise NotASet
+    if answer.unit:
+        raise NotASet  # units have to agree, which only a comparison side by side sees
     node = answer.node
     if node.op == "const" and node.name == "inf":
         return HIGH
@@ -169,6 +171,9 @@ def _of_linear(relation: Relation) -> RealSet:
     if len(names) != 1:
         raise NotASet
     name = next(iter(names))
+
+    if low.unit or high.unit:
+        raise NotASet
 
     def difference(at: int) -> Fraction:
         left, right = (value_of(side, {name: Fraction(at)}) for side in (low.node, high.node))

@@ -175,6 +175,8 @@ def _interpret(head: str, tail: str) -> Measured:
     plain = re.sub(r"\\text ?\{([^{}]*)\}", r" \1 ", tail).replace("/", " per ")
     plain = re.sub(r"\b([A-Za-z])\.(?=[A-Za-z]\b)", r"\1", plain)
     phrase = re.findall(r"[A-Za-z]+|\^ ?\{? ?-?\d ?\}?|\d+|\S", plain)
+    if plain.count("(") != plain.count(")"):
+        return Measured(head, "?" + " ".join(phrase).lower())
     phrase = [word for word in phrase if word not in (".", ",", "(", ")", ";")]
     if any(re.fullmatch(r"\d+|[^A-Za-z^]", word) for word in phrase):
         return Measured(head, "?" + " ".join(phrase).lower())

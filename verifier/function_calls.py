@@ -269,7 +269,12 @@ def check_calls(
 
 def _text(value: Any) -> str:
     """Java and JavaScript arguments reach the checker as source text."""
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError):  # a set, bytes, a complex number: of no JSON
+        return repr(value)
 
 
 _MODEL = "rstar2"

@@ -120,6 +120,14 @@ def test_a_withdrawn_name_of_a_conversation_stays_a_failing_call() -> None:
     assert safe_calls("[cd(from='x')]", frozenset({"cd"})) == ["_not_a_call_()"]
 
 
+@pytest.mark.parametrize("value", ["{1, 2}", "b'x'", "1j", "...", "{(1, 2): 3}", "1e999"])
+@pytest.mark.parametrize("category", ["java", "javascript", "simple", "parallel"])
+def test_values_that_no_function_takes_are_wrong_and_no_exception(value: str, category: str) -> None:
+    right, rule = check(category, [AREA], GOLD, f"[shape.area(width={value}, height=4)]")
+    assert not right
+    assert rule
+
+
 def test_calls_that_break_the_published_check_are_unparsed_and_no_exception() -> None:
     """Here the check looks up a function that the list does not have."""
     problem = Problem(

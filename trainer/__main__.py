@@ -211,6 +211,7 @@ def score(
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
     samples: Annotated[Path, typer.Option(help="samples.parquet of an evaluation.")],
     out: Annotated[Path, typer.Option(help="Folder for tokens.parquet and its manifest.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished table in OUT.")] = False,
     sections: SectionsOption = None,
     runtime: RuntimeOption = None,
     config: ConfigOption = None,
@@ -220,7 +221,9 @@ def score(
     with one_line_errors():
         view, where = _read(SECTIONS["score"], sections, runtime, config, set_)
         from trainer.score import score_samples
+        from verifier.finished import refuse_to_replace
 
+        refuse_to_replace(out / "manifest.json", overwrite=overwrite)
         _say(score_samples(checkpoint, samples, out, view.analysis, where))
 
 
@@ -265,6 +268,7 @@ def schedule(
     quick: Annotated[bool, typer.Option("--quick", help="At most half a minute.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the JSON there.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing OUT.")] = False,
 ) -> None:
     """Scheduler study in the simulator: every policy on the same workloads. All numbers are simulated."""
     with one_line_errors():
@@ -272,6 +276,10 @@ def schedule(
 
         from trainer.scheduler.study import study, to_markdown
 
+        if out is not None:
+            from verifier.finished import refuse_to_replace
+
+            refuse_to_replace(out, overwrite=overwrite)
         record = study(quick=quick)
         if out is not None:
             from trainer.atomic import write_json

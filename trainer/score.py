@@ -119,8 +119,9 @@ def score_samples(
 def choose(trajectories: Sequence[Trajectory], count: int, seed: int) -> list[Trajectory]:
     """A seeded draw among sampled, uncontrolled trajectories with at least one sampled token.
 
-    Those of native prompts are left out: the study is about reasoning beside our tool. Of several sampling temperatures
-    the one nearest 1 is taken, so that a question's sample is one trajectory.
+    Those that were lost say nothing of the model. Those of native prompts are left out: the study is about reasoning
+    beside our tool. Of several sampling temperatures the one nearest 1 is taken, so that a question's sample is one
+    trajectory.
 
     Raises ConfigError when ids were re-tokenised or nothing is left.
     """
@@ -129,7 +130,11 @@ def choose(trajectories: Sequence[Trajectory], count: int, seed: int) -> list[Tr
             "samples hold re-tokenised ids; entropy needs ids exactly as an engine sampled them"
         )
     native = {declared.name for declared in ALL if not declared.prompt.is_agentic}
-    free = [t for t in trajectories if any(t.mask) and t.control == "none" and t.benchmark not in native]
+    free = [
+        t
+        for t in trajectories
+        if t.stop.is_models and any(t.mask) and t.control == "none" and t.benchmark not in native
+    ]
     nearest = min(
         (t.T for t in free), key=lambda T: abs(T - ENTROPY_TEMPERATURE), default=ENTROPY_TEMPERATURE
     )

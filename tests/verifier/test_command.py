@@ -139,3 +139,24 @@ def test_nothing_to_read_is_not_a_clean_result(
     assert result.exit_code == 2, result.output
     assert told in result.stderr
     assert not Path("new.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        (["score", "--checkpoint", "c", "--samples", "s.parquet", "--out", "mine"], "mine/manifest.json"),
+        (["schedule", "--quick", "--out", "mine.json"], "mine.json"),
+    ],
+)
+def test_tables_of_the_trainer_are_kept_too(
+    command: list[str], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer.__main__ import app as trainer
+
+    monkeypatch.chdir(tmp_path)
+    Path(kept).parent.mkdir(exist_ok=True)
+    Path(kept).write_text("mine\n")
+    result = run.invoke(trainer, command)
+    assert result.exit_code == 2, result.output
+    assert f"{kept}: exists already" in result.stderr
+    assert Path(kept).read_text() == "mine\n"

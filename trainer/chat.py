@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from sandbox.records import Status, ToolResult
+from trainer.chat_text import ChatText, live
 from trainer.own_tool import OwnTool
 from trainer.types import CallKind
 from verifier.turn import CallText, CallUnread, read_turn
 
-TURN_END = "<|im_end|>"
+TURN_END = live("<|im_end|>")
 """Ends every message; the id of this token stops generation."""
-OPENING = "<|im_start|>assistant\n<reason>"
+OPENING = live("<|im_start|>assistant\n<reason>")
 """Pre-filled at the head of every assistant turn, never sampled."""
+NEWLINE = live("\n")
 TAGS = (
     "<reason>",
     "</reason>",
@@ -45,7 +47,7 @@ class Codec(Protocol):
     """Text to ids and back."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the text alone, nothing added."""
+        """Ids of the text alone, nothing added; no control token comes of foreign text (`trainer.chat_text`)."""
         ...
 
     def decode(self, ids: list[int]) -> str:
@@ -65,22 +67,22 @@ class ChatFormat:
     own: OwnTool | None = None
     """A tool of the user's, in the place of the Python one."""
 
-    def prompt(self, question: str) -> str:
+    def prompt(self, question: str) -> ChatText:
         """Text before the first sampled token, the opening included."""
         if self.system == "brief":
-            return f"<|im_start|>user\n{question}{TURN_END}\n{OPENING}"
-        return (
-            f"<|im_start|>system\n{_SYSTEM.format(schema=self.schema())}{TURN_END}\n"
-            f"<|im_start|>user\n{_TASK}{question}{TURN_END}\n{OPENING}"
-        )
+            return live("<|im_start|>user\n") + question + TURN_END + NEWLINE + OPENING
+        before, after = (live(part.format()) for part in _SYSTEM.split("{schema}"))
+        system = live("<|im_start|>system\n") + before + self.schema() + after + TURN_END + NEWLINE
+        return system + live(f"<|im_start|>user\n{_TASK}") + question + TURN_END + NEWLINE + OPENING
 
-    def tool_response(self, text: str) -> str:
+    def tool_response(self, text: str) -> ChatText:
         """What follows a turn that called the tool: the response under the user role, and the next opening.
 
         Starts with the newline that ends the assistant message, since the turn's own ids end at the
         end-of-turn token (public fault B10).
         """
-        return f"\n<|im_start|>user\n<tool_response>\n{text}\n</tool_response>{TURN_END}\n{OPENING}"
+        head = live("\n<|im_start|>user\n<tool_response>\n")
+        return head + text + live("\n</tool_response>") + TURN_END + NEWLINE + OPENING
 
     def schema(self) -> str:
         """The tool's function signature as one line of JSON."""
@@ -272,6 +274,7 @@ def _without_tags(text: str) -> str:
 def chat_template(chat: ChatFormat) -> str:
     """The same conversation as a Jinja template, for the tokenizer of an exported checkpoint.
 
+    It cannot tell a control token from its imitation in a message (docs/decisions.md, D28).
     Renders user, assistant and tool messages. The opening `<reason>` belongs to the generation prompt, so the
     content of an assistant message in a history starts after it.
     """

@@ -18,6 +18,7 @@ from config.errors import ConfigError
 from config.model import RuntimeSection
 from trainer.atomic import write_text
 from trainer.chat import TURN_END, ChatFormat, Codec, parse_turn, response_text
+from trainer.chat_text import turn_text
 from trainer.checkpoint import Manifest, verify, write_folder
 from trainer.prepare import load_split
 from trainer.problems.family import ProblemError
@@ -168,7 +169,7 @@ def row_of_document(document: Document, chat: ChatFormat, codec: Codec) -> Row:
     ids = codec.encode(chat.prompt(document.question))
     mask = [False] * len(ids)
     for turn in document.turns:
-        sampled = codec.encode(turn.text + TURN_END)
+        sampled = codec.encode(turn_text(turn.text) + TURN_END)
         ids, mask = ids + sampled, mask + [True] * len(sampled)
         if turn.response is not None:
             shown = codec.encode(chat.tool_response(turn.response))

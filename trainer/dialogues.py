@@ -14,6 +14,7 @@ from typing import Protocol
 
 from config.model import RolloutSection
 from trainer.chat import TURN_END, Codec
+from trainer.chat_text import ChatText
 from trainer.engine import Engine
 from trainer.rollout import RolloutClock, RolloutSettings, Task
 from trainer.sampling import scheduling_policy
@@ -34,7 +35,7 @@ class ScriptFailed(RuntimeError):
 class Script(Protocol):
     """The other side of one conversation."""
 
-    def opening(self) -> str:
+    def opening(self) -> ChatText:
         """Text before the first sampled token."""
         ...
 
@@ -42,7 +43,7 @@ class Script(Protocol):
         """Take in a finished turn, its end-of-turn mark included. False: the conversation is over."""
         ...
 
-    def reply(self) -> str:
+    def reply(self) -> ChatText:
         """Text between the last sampled token and the next one. Called from a thread; ScriptFailed when lost."""
         ...
 
@@ -51,15 +52,15 @@ class Script(Protocol):
 class OneTurn:
     """A question and one answer."""
 
-    prompt: str
+    prompt: ChatText
 
-    def opening(self) -> str:
+    def opening(self) -> ChatText:
         return self.prompt
 
     def heard(self, text: str) -> bool:
         return False
 
-    def reply(self) -> str:
+    def reply(self) -> ChatText:
         raise ScriptFailed("one turn has no reply")
 
 
@@ -226,7 +227,7 @@ class _Steps:
         elif not one.script.heard(text):
             _end(one, StopReason.ANSWER)
 
-    def _append(self, one: _Live, reply: str | ScriptFailed) -> None:
+    def _append(self, one: _Live, reply: ChatText | ScriptFailed) -> None:
         trajectory = one.trajectory
         if isinstance(reply, ScriptFailed):
             _end(one, StopReason.ABORTED, str(reply)[:300])
@@ -250,7 +251,7 @@ def _end(one: _Live, stop: StopReason, reason: str = "") -> None:
     one.ended, one.trajectory.stop, one.trajectory.reason = True, stop, reason
 
 
-def _reply(one: _Live) -> str | ScriptFailed:
+def _reply(one: _Live) -> ChatText | ScriptFailed:
     try:
         return one.script.reply()
     except ScriptFailed as error:

@@ -23,6 +23,7 @@ from urllib3.util import Retry
 
 from config.errors import ConfigError
 from trainer.chat import TURN_END, Codec
+from trainer.chat_text import turn_text
 from trainer.types import Completion, EngineReport, Finish, GenerateRequest
 
 NUM_RETRIES = 3
@@ -187,7 +188,7 @@ class EndpointEngine:
         if request.session in self._aborted:
             self._aborted.discard(request.session)
             finish = Finish.ABORTED
-        ids = self._codec.encode(text) if text else []
+        ids = self._codec.encode(turn_text(text)) if text else []
         if finish is Finish.STOP and (not ids or ids[-1] != request.stop_ids[0]):
             ids = [*ids, request.stop_ids[0]]
         return _completion_of(request, ids, finish)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sandbox.client import Sandbox
 from sandbox.records import Limits, Status, ToolCall
+from trainer.chat_text import ChatText
 from trainer.dialogues import ScriptFailed
 from trainer.native import NativeChat, follow_up
 from trainer.types import Problem
@@ -32,7 +33,7 @@ _THEIRS = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT, Status.
 class FunctionScript:
     """One entry: a single-turn one ends with the first answer, a conversation goes on while calls or users come."""
 
-    prompt: str
+    prompt: ChatText
     conversation: Conversation | None
     run_code: RunCode | None
 
@@ -44,13 +45,13 @@ class FunctionScript:
         functions = conversation.functions if conversation else entry["function"]
         return cls(chat.opening(*shown(entry, entry["question"][0], functions, mode)), conversation, run_code)
 
-    def opening(self) -> str:
+    def opening(self) -> ChatText:
         return self.prompt
 
     def heard(self, text: str) -> bool:
         return self.conversation is not None and self.conversation.heard(text)
 
-    def reply(self) -> str:
+    def reply(self) -> ChatText:
         if self.conversation is None or self.run_code is None:
             raise ScriptFailed("no services to run the calls")
         try:

@@ -6,7 +6,9 @@ holds whole phrases of a narrow corpus (2.4 x fewer tokens than word-bounded mer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,19 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from config.errors import ConfigError
 from trainer.atomic import read_json
 from trainer.chat import TAGS, TURN_END, ChatFormat, chat_template
+from trainer.chat_text import foreign_spans
 
 END_OF_TEXT = "<|endoftext|>"
-SPECIAL = (END_OF_TEXT, "<|im_start|>", TURN_END)
+SPECIAL = (END_OF_TEXT, "<|im_start|>", str(TURN_END))
 
 
 class FolderCodec:
-    """Codec of a checkpoint folder's tokenizer.json."""
+    """Codec of a checkpoint folder's tokenizer.json; see `trainer.chat_text` for what may become a control token."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
+        self.control = control_ids(tokenizer)
+        """Ids that no foreign text may become."""
 
     @classmethod
     def load(cls, folder: Path) -> FolderCodec:
@@ -47,7 +52,31 @@ class FolderCodec:
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        """Ids of a text, in which no foreign text became a control token.
+
+        Where it spells one it is cut behind that token's first character, and the parts are encoded apart; all other
+        text becomes the ids that the tokenizer gives it as a whole. A tokenizer that begins every text with a blank
+        would put one at each cut; those of the suite, of Qwen and of SmolLM2 do not.
+        """
+        spans = foreign_spans(text)
+        found: list[int] = []
+        # Parts still to encode, the next one last; a part that is cut goes back in two or more.
+        parts = [(0, len(text))]
+        while parts:
+            start, end = parts.pop()
+            encoding = self._tokenizer.encode(str(text[start:end]), add_special_tokens=False)
+            hits = [
+                (start + a, start + b)
+                for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
+                if token in self.control
+            ]
+            cuts = [cut for cut in _cuts(hits, spans) if start < cut < end]
+            if not cuts:
+                found += encoding.ids
+                continue
+            edges = [start, *cuts, end]
+            parts += reversed(list(pairwise(edges)))
+        return found
 
     def decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=False)
@@ -96,6 +125,43 @@ def transformers_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
+def control_ids(tokenizer: Tokenizer) -> frozenset[int]:
+    """Ids that no foreign text may become: those of `control_of`, and of the same texts in the vocabulary."""
+    added = tokenizer.get_added_tokens_decoder()
+    marked = control_of(added)
+    contents = {added[token_id].content for token_id in marked}
+    known = (tokenizer.token_to_id(content) for content in contents)
+    return frozenset(marked | {token_id for token_id in known if token_id is not None})
+
+
+def control_of(added: Mapping[int, AddedToken]) -> frozenset[int]:
+    """Of a tokenizer's added tokens the special ones, the tags, and all in angle or square brackets: `<file_sep>`.
+
+    Others are ordinary words or blanks, which foreign text may hold.
+    """
+    return frozenset(
+        token_id
+        for token_id, token in added.items()
+        if token.special or token.content in TAGS or _BRACKETED.fullmatch(token.content.strip())
+    )
+
+
+_BRACKETED = re.compile(r"<.+>|\[.+\]", re.DOTALL)
+
+
+def _cuts(hits: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Places inside control tokens at which a text is cut so that they are none; `spans` are foreign, both in order."""
+    left = iter(spans)
+    span = next(left, None)
+    for start, end in hits:
+        while span is not None and span[1] <= start:
+            span = next(left, None)
+        if span is None:
+            return
+        if max(start, span[0]) < min(end, span[1]):
+            yield max(start + 1, span[0])
+
+
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn merges from `texts`, which must hold no special tokens or tags."""
     tokenizer = Tokenizer(models.BPE())
@@ -124,7 +190,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, chat: ChatFormat) -> None
 
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        eos_token=TURN_END,
+        eos_token=str(TURN_END),
         pad_token=END_OF_TEXT,
         clean_up_tokenization_spaces=False,
     )

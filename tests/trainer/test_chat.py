@@ -23,6 +23,7 @@ from trainer.chat import (
     parse_turn,
     response_text,
 )
+from trainer.chat_text import live
 from trainer.tokenizer import FolderCodec, save_tokenizer, train_tokenizer
 from trainer.types import CallKind
 
@@ -188,10 +189,10 @@ def test_a_marker_printed_by_code_is_disarmed(marker: str) -> None:
 
 def test_a_disarmed_response_encodes_to_ordinary_tokens(tiny_checkpoint: Path) -> None:
     codec = FolderCodec.load(tiny_checkpoint)
-    markers = {codec.encode(marker)[0] for marker in (*TAGS, TURN_END, "<|im_start|>")}
+    markers = {codec.encode(live(marker))[0] for marker in (*TAGS, TURN_END, "<|im_start|>")}
     printed = "".join((*TAGS, TURN_END, "<|im_start|>"))
     shown = response_text(CALLED, ToolResult(id="c", status=Status.OK, stdout=printed), 500)
-    assert not markers & set(codec.encode(shown))
+    assert not markers & set(codec.encode(live(shown)))
 
 
 # --- prompt and template -----------------------------------------------------------------------------------------

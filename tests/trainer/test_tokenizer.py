@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from config.resolve import ConfigError
 from tests.trainer.tiny_checkpoint import TEXT, VOCAB
 from trainer.chat import TAGS
+from trainer.chat_text import live
 from trainer.tokenizer import SPECIAL, FolderCodec, train_tokenizer
 
 CODEC = FolderCodec(train_tokenizer([TEXT] * 40, VOCAB))
@@ -23,9 +24,9 @@ def test_any_text_comes_back_as_it_was(text: str) -> None:
 
 @pytest.mark.parametrize("marker", [*TAGS, *SPECIAL])
 def test_each_tag_and_marker_is_one_token_wherever_it_stands(marker: str) -> None:
-    (only,) = CODEC.encode(marker)
+    (only,) = CODEC.encode(live(marker))
     assert CODEC.decode([only]) == CODEC.token(only) == marker
-    assert CODEC.encode(f"The sum{marker}of") == [*CODEC.encode("The sum"), only, *CODEC.encode("of")]
+    assert CODEC.encode(live(f"The sum{marker}of")) == [*CODEC.encode("The sum"), only, *CODEC.encode("of")]
 
 
 def test_merges_cross_blanks_and_no_token_holds_two_digits() -> None:
@@ -38,11 +39,11 @@ def test_merges_cross_blanks_and_no_token_holds_two_digits() -> None:
 
 
 def test_no_id_lies_beyond_the_vocabulary() -> None:
-    assert max(CODEC.encode(TEXT + "".join((*TAGS, *SPECIAL)) + "\u00e9\U0001f600")) < VOCAB
+    assert max(CODEC.encode(live(TEXT + "".join((*TAGS, *SPECIAL)) + "\u00e9\U0001f600"))) < VOCAB
 
 
 def test_a_saved_tokenizer_encodes_alike(tiny_checkpoint: Path) -> None:
-    text = f"{TEXT}<tool_call>1 + 2</tool_call>"
+    text = live(f"{TEXT}<tool_call>1 + 2</tool_call>")
     assert FolderCodec.load(tiny_checkpoint).encode(text) == CODEC.encode(text)
 
 

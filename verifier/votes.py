@@ -46,9 +46,9 @@ def vote_of(verdict: Verdict, answer: str | None, policy: GradePolicy) -> Vote |
         return None
     is_right = verdict.verdict is VerdictKind.CORRECT
     if policy.integer_only and not is_right and not policy.choice:
-        from verifier.compare import integer_literal
+        from verifier.compare import Outcome, compare_integers
 
-        if integer_literal(answer) is None:
+        if compare_integers(answer, answer).outcome is not Outcome.EQUAL:
             return None
     return Vote(answer.strip(), is_right)
 
@@ -83,13 +83,13 @@ def equality(policy: GradePolicy) -> Equal:
     """
     if policy.choice:
         return lambda a, b: a == b
-    from verifier.compare import Outcome, compare, integer_literal
+    from verifier.compare import Outcome, compare, compare_integers
 
     def equal(a: str, b: str) -> bool:
         if max(len(a), len(b)) > MAX_VOTE_CHARS:
             return False
         if policy.integer_only:
-            return integer_literal(a) == integer_literal(b) is not None
+            return compare_integers(a, b).outcome is Outcome.EQUAL
         return Outcome.EQUAL in (compare(a, b).outcome, compare(b, a).outcome)
 
     return equal

@@ -127,6 +127,18 @@ def test_what_the_benchmark_says_is_an_answer_does_not_make_it_vote() -> None:
     assert (row.metric, row.value) == ("cons@3", 1.0)
 
 
+@pytest.mark.parametrize(
+    "text", ["{" * 2000, "\\sum_{i=1}^{2000}\\sum_{j=1}^{2000} ij", "1e999999", "9" * 9000, "=" * 900]
+)
+def test_an_answer_that_cannot_be_read_does_not_end_the_vote(text: str) -> None:
+    for policy in (POLICY, MATHS):
+        made = [a_sample("a", at, said, policy=policy) for at, said in enumerate(("4", text, text + " "))]
+        for sample in made[1:]:  # whatever the grader makes of it, it asks to vote
+            sample.verdicts["strict"] = Verdict(id="a", verdict=VerdictKind.WRONG, extracted=text)
+        (row,) = consensus(made, ABOUT, policy=policy)
+        assert 0.0 <= row.value <= 1.0
+
+
 def test_defective_rows_are_also_left_out() -> None:
     issues = [KnownIssue(problems=("b", "z"), what="wrong key")]
     (row,) = without_known_issues({"a": [1.0], "b": [0.0]}, issues, ABOUT)

@@ -21,16 +21,19 @@ STATEMENT_CHARS = 4000
 """Length of the end of a response in which sentences are read."""
 
 _ANSWER = re.compile(
-    r"(?i)(?<![a-z])answer(?:\s*\([a-z ]{1,20}\))?(?:\s+(?:is|choice|option|letter)){0,2}[\s*_`]{0,4}[:\uff1a\ufe55]"
+    r"(?i)(?<![a-z])answer(?:\s*\([a-z ]{1,20}\))?(?:\s+(?:is|choice|option|letter)){0,2}[\s*_`]{0,4}"
+    r"[:\uff1a\ufe55\u2236]"
 )
 _DECORATION = re.compile(
     r"""<\|[a-z_]{1,40}\|>|</?[a-z]{1,10}>|\\[()\[\],;!]
-    |\\(?:boxed|fbox|text|textbf|textit|textrm|emph|mathrm|mathbf|mathsf|mathit|mathbb|operatorname|bf|rm|left|right|bigl?|bigr)
+    |\\(?:text)?color\s*\{[a-z]{1,20}\}|\\(?:boxed|fbox|text|textbf|textit|textrm|emph|mathrm|mathbf|mathsf|mathit|mathbb|boldsymbol|bm|underline|operatorname|bf|rm|left|right|bigl?|bigr)
     (?![A-Za-z])|[*`$~"\u201c\u201d\u2018\u2019\u00ab\u00bb\u300c\u300d\u3010\u3011]|(?<![A-Za-z0-9])'|'(?![A-Za-z0-9])
     |__|(?<![A-Za-z0-9}])_|_(?![A-Za-z0-9{])""",
     re.VERBOSE,
 )
 _STOPS = str.maketrans({"\u3002": ".", "\u3001": ",", "\u060c": ",", "\u2013": "-", "\u2014": "-"})
+_INVISIBLE = ("So", "Cf")
+"""Check marks and other pictures, and signs without width."""
 _LEAD = re.compile(
     r"(?i)(?:(?:so|thus|hence|therefore|the|my|final|correct|right|best|answer|option|choice|letter|it|is"
     r"|must be|would be|should be)\b[\s:,=]*)*"
@@ -38,7 +41,9 @@ _LEAD = re.compile(
 _OPEN = re.compile(r"[(\[{<\s]*")
 _LETTER = re.compile(r"[A-Da-d](?![A-Za-z0-9_^'+\-=/\\])")
 _JOINED = re.compile(r"[A-D]\s*[/|&+]\s*\(?[A-D]\b")
-_CLOSE = re.compile(r"[)\]}>]*")
+_CLOSE = re.compile(r"\s*[)\]}>]*")
+_ELEMENTS = re.compile(r"\s*[,:;]\s*[A-Z]\b\s*(?:[,:;]|and\b|or\b|$)")
+"""'C, H and O' is no option."""
 _SEPARATOR = re.compile(r"[)\]}>]*(?:[.,:;!](?!\d)|\s-+\s|(?<=[)\]}>]))\s*")
 _REASON = re.compile(
     r"(?i)\s*,?\s*(?:because|since|as|for|due|which|given|by|with|rather than|instead of|not|is|was|would|will)\b"
@@ -93,6 +98,7 @@ def letter_of(text: str) -> Named:
 def _plain(text: str) -> str:
     """Without formatting, on one line; full-width and other compatibility forms as plain ones."""
     cut = unicodedata.normalize("NFKC", text[:MAX_CANDIDATE]).translate(_STOPS)
+    cut = "".join(char for char in cut if unicodedata.category(char) not in _INVISIBLE)
     return " ".join(_DECORATION.sub("", cut).replace("{", " ").replace("}", " ").split())
 
 
@@ -104,7 +110,7 @@ def _ends_well(name: str, rest: str) -> bool:
         return "?" not in rest
     separator = _SEPARATOR.match(rest)
     after = rest[separator.end() :] if separator else rest
-    if _ALTERNATIVE.match(rest) or _ALTERNATIVE.match(after):
+    if _ELEMENTS.match(rest) or _ALTERNATIVE.match(rest) or _ALTERNATIVE.match(after):
         return False
     if separator and not rest.lstrip(")]}>").startswith((",", ";")):
         return True  # 'C) the text of the option'

@@ -37,6 +37,16 @@ STATED = {
         "Answer: B\nAnswer: B",
     ],
     "C": [
+        "answer: ( c )",
+        "Answer: C \u2713",
+        "Answer: \u2705 **C**",
+        "Answer: C\u200b",
+        "Answer: $\\boldsymbol{C}$",
+        "Answer: \\underline{C}",
+        "\\boxed{\\color{red}{C}}",
+        "\\textcolor{blue}{Answer: C}",
+        "Answer\u2236 C",
+        "Answer: C) I and II only",
         'Answer: "C"',
         "Answer: \\(C\\)",
         "Answer\uff1a C",
@@ -111,6 +121,11 @@ STATED = {
 }
 """Letter -> ways to state it."""
 OPEN = [
+    "Answer: C, H and O",
+    "Answer: C,H,O",
+    "Answer: C: H: O",
+    "Answer: B cells",
+    "Answer: C and not D",
     "Answer: A, B, C or D",
     "Answer: C3H8",
     "Answer: A or B",

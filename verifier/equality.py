@@ -99,7 +99,7 @@ def _without_middle(sides: tuple[Answer, ...]) -> Answer | None:
         return None
     if not _is_name(first) and not isinstance(last, Text) and _mentions_names(last) and same(first, last):
         return last
-    if not _is_name(first) and any(_is_value(side) for side in sides[1:-1]):
+    if any(_is_value(side) for side in sides[1:-1]):
         return Relation(
             (first, last, last), ("=", "=")
         )  # it was worked out, so it is no equation to be solved

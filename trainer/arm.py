@@ -15,8 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from config.arms import MAIN, ArmRun, load_arms
+from config.errors import ConfigError
 from config.model import RuntimeSection
-from trainer.atomic import write_json
+from trainer.atomic import sha256_of, write_json
+from trainer.checkpoint import MANIFEST, Manifest
 from trainer.endpoints import curve, endpoints
 from trainer.hard import filter_hard, load_hard
 from trainer.interrupt import StopSignal
@@ -71,8 +73,20 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
     )
     record = summarise(run, folder, stages, summary) | {"seconds": time.monotonic() - began}
     write_json(main.arm(run.name), record)
-    shutil.rmtree(folder.root)
+    _clear(folder)
     return record
+
+
+def _clear(folder: RunFolder) -> None:
+    """Remove the arm's folder, whose summary is published; work that was set aside for other settings stays."""
+    work = folder.root / "work"
+    for path in [*folder.root.iterdir(), *(work.iterdir() if work.is_dir() else ())]:
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        elif path != work and path.name != ".old":
+            shutil.rmtree(path)
+    if not (work / ".old").exists():
+        shutil.rmtree(folder.root)
 
 
 def summarise_main(run: ArmRun, runtime: RuntimeSection) -> dict[str, Any]:
@@ -88,8 +102,15 @@ def summarise(
     run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: dict[str, Any]
 ) -> dict[str, Any]:
     """What an arm leaves: its names, endpoints and curve."""
+    for stage in stages:
+        require_published_metrics(folder, stage)
     metrics = [line for stage in stages for line in _lines(folder.metrics(stage))]
     timing = [line for stage in stages for line in _lines(folder.timing(stage))]
+    if [line.get("step") for line in metrics] != [line.get("step") for line in timing]:
+        raise ConfigError(
+            f"{folder.timing(stages[-1])}: holds {len(timing)} steps, the metrics hold {len(metrics)}; delete "
+            f"{folder.checkpoint(stages[-1]) / MANIFEST} and run the stage again"
+        )
     return {
         "arm": run.arm,
         "origin": run.origin,
@@ -98,6 +119,15 @@ def summarise(
         "endpoints": endpoints(metrics, sealed_accuracy(summary)),
         "curve": curve(metrics, timing),
     }
+
+
+def require_published_metrics(folder: RunFolder, stage: str) -> None:
+    """Raise ConfigError unless a stage's metrics are the ones that its checkpoint was published with."""
+    path, checkpoint = folder.metrics(stage), folder.checkpoint(stage)
+    wanted = Manifest.load(checkpoint).facts.get("metrics_sha256")
+    if not path.is_file() or sha256_of(path) != wanted:
+        what = "differs from what was published" if path.is_file() else "is missing"
+        raise ConfigError(f"{path}: {what}; delete {checkpoint / MANIFEST} and run the stage again")
 
 
 def sealed_accuracy(summary: dict[str, Any]) -> float:
@@ -121,4 +151,9 @@ def link(target: Path, at: Path) -> None:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):
+        raise ConfigError(
+            f"{path}: is missing or damaged; delete the stage's manifest and run it again"
+        ) from None

@@ -69,9 +69,7 @@ def pace(done: int, left: int, elapsed_s: float) -> str:
     ('0.20/s  10 s gone, 20 s left', '10 s gone', '0 s gone, 0 s left')
     """
     gone = f"{elapsed_s:.0f} s gone"
-    if left <= 0:
-        return f"{gone}, 0 s left"
     if done <= 0 or elapsed_s <= 0:
-        return gone
+        return gone if left > 0 else f"{gone}, 0 s left"
     rate = done / elapsed_s
-    return f"{rate:.2f}/s  {gone}, {left / rate:.0f} s left"
+    return f"{rate:.2f}/s  {gone}, {max(left, 0) / rate:.0f} s left"

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from config.errors import ConfigError
 from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
 from sandbox.client import Sandbox
 from sandbox.equal_calls import EqualCalls
 from sandbox.near_limit import NearLimitCalls, surroundings
 from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
+from trainer.atomic import read_json
 from trainer.chat import ChatFormat
 from trainer.engine_local import LocalEngine
 from trainer.grpo import GrpoTrainer
@@ -92,7 +94,8 @@ def open_sampler(
     runtime: RuntimeSection,
     control: Control = Control.NONE,
 ) -> Iterator[Sampler]:
-    """A sampler with a sandbox of its own; the caller loads weights."""
+    """A sampler with a sandbox of its own; the caller loads weights. ConfigError when the model is too short."""
+    require_positions(checkpoint, settings.max_prompt + settings.max_response)
     engine = LocalEngine(
         engine=0,
         capacity_tokens=rollout.kv_tokens,
@@ -143,6 +146,20 @@ def _repeatable(
         module = inspect.getsourcefile(importlib.import_module(own))
         around += hashlib.sha256(Path(module).read_bytes()).hexdigest() if module else ""
     return NearLimitCalls(client, RunFolder.of(runtime).near_limit_calls, around)
+
+
+def require_positions(checkpoint: Path, needed: int) -> None:
+    """Raise ConfigError unless the model was made for contexts of `needed` tokens; beyond them it writes at random."""
+    config = read_json(checkpoint / "config.json")
+    scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    # Some configurations state the length before the scaling, some after it: the larger reading refuses no good model.
+    factor = scaling.get("factor", 1.0) if isinstance(scaling, dict) else 1.0
+    limit = config.get("max_position_embeddings")
+    if isinstance(limit, int) and needed > limit * max(1.0, float(factor)):
+        raise ConfigError(
+            f"{checkpoint}: its model holds contexts of {limit} tokens (max_position_embeddings), the longest prompt "
+            f"and response take {needed}; lower max_prompt or max_response"
+        )
 
 
 def chat_format(rollout: RolloutSection) -> ChatFormat:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from config.errors import ConfigError
 from config.model import AnalysisSection, RuntimeSection
 from config.sections import digest
-from trainer.atomic import sha256_of, write_json
+from trainer.atomic import read_json, sha256_of, write_json
 from trainer.checkpoint import MANIFEST, verify
 from trainer.forward import table_batch
 from trainer.model import check_device, load_model, use_threads
@@ -74,8 +74,12 @@ def score_samples(
 
     began = time.monotonic()
     use_threads(runtime, runtime.threads.eval)
-    if (checkpoint / MANIFEST).exists():
-        verify(checkpoint)
+    inputs = {
+        "checkpoint": verify(checkpoint).digest if (checkpoint / MANIFEST).exists() else None,
+        "samples_sha256": sha256_of(require_samples(samples)),
+        "selection": digest([analysis.num_trajectories, analysis.seed]),
+    }
+    require_free(out, inputs)
     chosen = choose(read_parquet(samples), analysis.num_trajectories, analysis.seed)
     codec = FolderCodec.load(checkpoint)
     rows = [_row(trajectory) for trajectory in chosen]
@@ -107,13 +111,38 @@ def score_samples(
         "num_trajectories": len(chosen),
         "num_tokens": len(records),
         "temperature": ENTROPY_TEMPERATURE,
-        "samples_sha256": sha256_of(samples),
         "files": {"tokens.parquet": sha256_of(out / "tokens.parquet")},
-        "selection": digest([analysis.num_trajectories, analysis.seed]),
+        **inputs,
     }
     write_json(out / "run.json", {"seconds": time.monotonic() - began})
     write_json(out / "manifest.json", facts)
     return facts
+
+
+def require_samples(samples: Path) -> Path:
+    """The samples file; ConfigError when it is missing or not the one that its evaluation published."""
+    if not samples.is_file():
+        raise ConfigError(f"{samples}: does not exist; give samples.parquet of an evaluation")
+    summary = samples.with_name("summary.json")
+    wanted = read_json(summary).get("samples_sha256") if summary.is_file() else None
+    if wanted is not None and sha256_of(samples) != wanted:
+        raise ConfigError(
+            f"{samples}: differs from what {summary} was written with; evaluate the checkpoint again"
+        )
+    return samples
+
+
+def require_free(out: Path, inputs: Mapping[str, Any]) -> None:
+    """Raise ConfigError when `out` holds a finished token table of other inputs."""
+    if not (out / "manifest.json").is_file():
+        return
+    held = read_json(out / "manifest.json")
+    other = [name for name, value in inputs.items() if name in held and held[name] != value]
+    if other:
+        raise ConfigError(
+            f"{out}: holds the token table of another input ({', '.join(other)}); name another folder, "
+            "or delete this one"
+        )
 
 
 def choose(trajectories: Sequence[Trajectory], count: int, seed: int) -> list[Trajectory]:
@@ -130,11 +159,9 @@ def choose(trajectories: Sequence[Trajectory], count: int, seed: int) -> list[Tr
             "samples hold re-tokenised ids; entropy needs ids exactly as an engine sampled them"
         )
     native = {declared.name for declared in ALL if not declared.prompt.is_agentic}
-    free = [
-        t
-        for t in trajectories
-        if t.stop.is_models and any(t.mask) and t.control == "none" and t.benchmark not in native
-    ]
+    # A rollout that was lost is half a rollout, neither right nor wrong.
+    whole = [t for t in trajectories if t.stop.is_models and t.reward is not None]
+    free = [t for t in whole if any(t.mask) and t.control == "none" and t.benchmark not in native]
     nearest = min(
         (t.T for t in free), key=lambda T: abs(T - ENTROPY_TEMPERATURE), default=ENTROPY_TEMPERATURE
     )

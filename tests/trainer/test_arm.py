@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from config.arms import MAIN, ArmRun, config_of_arm, stage_sections
+from config.errors import ConfigError
 from config.model import Config
 from config.sections import view_of
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.arm import run_arm, sealed_accuracy, summarise_main
+from trainer.arm import _clear, require_published_metrics, run_arm, sealed_accuracy, summarise_main
+from trainer.atomic import sha256_of
+from trainer.checkpoint import write_folder
 from trainer.endpoints import AXES, curve, endpoints
 from trainer.prepare import load_split, pool_digest, prepare
 from trainer.rl_job import run_stage
@@ -108,3 +111,41 @@ def test_the_sealed_accuracy_is_the_pooled_rings_alone() -> None:
         row | {"benchmark": "procedural-family", "value": 0.1},
     ]
     assert sealed_accuracy({"scores": [*others, row]}) == 0.5
+
+
+def test_metrics_that_are_not_the_published_ones_give_no_summary(tmp_path: Path) -> None:
+    """A cut file gave endpoints of the steps that were left."""
+    folder, text = RunFolder(tmp_path / "r"), '{"step": 1}\n{"step": 2}\n'
+    path = folder.metrics("rl1")
+    path.parent.mkdir(parents=True)
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "w").write_text("w")
+    path.write_text(text)
+    facts = {"metrics_sha256": sha256_of(path)}
+    write_folder(
+        folder.checkpoint("rl1"), made, {"stage": "rl1", "parent": None, "data": None, "facts": facts}, {}
+    )
+    require_published_metrics(folder, "rl1")
+    for damage in (text[:12], text * 2, "", None):
+        path.unlink(missing_ok=True)
+        if damage is not None:
+            path.write_text(damage)
+        with pytest.raises(ConfigError, match=r"rl1\.jsonl: (differs|is missing).*run the stage again"):
+            require_published_metrics(folder, "rl1")
+
+
+def test_what_was_set_aside_in_an_arms_folder_outlives_its_summary(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "arm")
+    kept = folder.root / "work" / ".old" / "rl1-a"
+    for path in (kept, folder.work("rl1"), folder.checkpoint("rl1")):
+        path.mkdir(parents=True)
+    (folder.root / "data").symlink_to(tmp_path)
+    _clear(folder)
+    assert [path.name for path in folder.root.iterdir()] == ["work"]
+    assert [path.name for path in folder.work("").iterdir()] == [".old"]
+    assert kept.is_dir()
+    (folder.root / "work" / ".old" / "rl1-a").rmdir()
+    (folder.root / "work" / ".old").rmdir()
+    _clear(folder)
+    assert not folder.root.exists()

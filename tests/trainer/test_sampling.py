@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from config.errors import ConfigError
 from config.model import Control
 from config.resolve import resolve
 from sandbox.records import Status, ToolCall
@@ -15,7 +16,7 @@ from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.chat import parse_turn, response_text
 from trainer.chunks import CHUNK, sample_in_chunks
 from trainer.rollout import RolloutClock, Task
-from trainer.sampling import ToolOff, chat_format, limits_of, open_sampler, rl_settings
+from trainer.sampling import ToolOff, chat_format, limits_of, open_sampler, require_positions, rl_settings
 from trainer.types import Problem, StopReason, Trajectory
 from trainer.workdir import WorkDir
 
@@ -137,3 +138,62 @@ def test_what_a_kill_leaves_of_a_chunk_counts_where_batches_decide_nothing(
         assert sample(again, work) == straight
         assert again.asked == [asked_again]
         assert not list(work.path.glob("*/*.journal"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "swapped", "doubled", "emptied"])
+def test_a_chunk_that_is_not_what_was_written_is_sampled_again(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged shard was a traceback, and so was every rerun."""
+    tasks = [Task(problem=Problem(id="p", prompt="", answer=""), sample=i) for i in range(CHUNK + 5)]
+
+    def sample(sampler: Any, work: WorkDir) -> list[Trajectory]:
+        return sample_in_chunks(
+            sampler, tasks, work, name="b", label="b", policy_version=0, finish=lambda trajectory: None
+        )
+
+    with WorkDir.open(tmp_path / "w", "a") as work:
+        first = sample(Counting(), work)
+        one, two = (work.path / "b" / f"{start:08d}.jsonl" for start in (0, CHUNK))
+        text, other = one.read_bytes(), two.read_bytes()
+        match damage:
+            case "cut":
+                one.write_bytes(text[: len(text) // 2])
+            case "swapped":
+                one.write_bytes(other)
+                two.write_bytes(text)
+            case "doubled":
+                one.write_bytes(text * 2)
+            case "emptied":
+                one.write_bytes(b"")
+        again = Counting()
+        assert sample(again, work) == first
+    assert again.asked == ([CHUNK, 5] if damage == "swapped" else [CHUNK])
+    assert f"{one}: is not what was written; its samples are made again" in capsys.readouterr().out
+    assert one.with_suffix(".damaged").exists()
+
+
+def test_samples_of_another_chunk_or_twice_in_a_journal_are_not_taken(tmp_path: Path) -> None:
+    tasks = [Task(problem=Problem(id="p", prompt="", answer=""), sample=i) for i in range(4)]
+    with WorkDir.open(tmp_path / "w", "a") as work:
+        with pytest.raises(KeyboardInterrupt):
+            sample_in_chunks(
+                Counting(deterministic=False, dies_after=2), tasks, work, name="b", label="b", policy_version=0,
+                finish=lambda trajectory: None,
+            )  # fmt: skip
+        (journal,) = work.path.glob("b/*.journal")
+        text = journal.read_text()
+        journal.write_text(text * 2 + text.replace('"sample": ', '"sample": 9'))
+        again = Counting(deterministic=False)
+        done = sample_in_chunks(
+            again, tasks, work, name="b", label="b", policy_version=0, finish=lambda trajectory: None
+        )
+    assert [t.sample for t in done] == [0, 1, 2, 3]
+    assert again.asked == [2]
+
+
+def test_a_model_made_for_shorter_contexts_is_refused(tiny_checkpoint: Path) -> None:
+    limit = tiny_config().model.max_positions
+    require_positions(tiny_checkpoint, limit)
+    with pytest.raises(ConfigError, match=rf"holds contexts of {limit} tokens .* take {limit + 1}"):
+        require_positions(tiny_checkpoint, limit + 1)

@@ -174,3 +174,31 @@ def test_entropies_and_log_probs_are_those_of_the_models_own_scores(
         assert row["entropy"] == pytest.approx(-(before.exp() * before).sum().item(), abs=1e-5)
         assert row["correct"] is True
     assert [row["sample"] for row in rows] == [0] * 8 + [1] * 8
+
+
+def test_a_token_table_of_other_inputs_is_not_replaced(
+    scored: Any, tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    scored(tiny_checkpoint, [a_trajectory()])
+    before = (tmp_path / "out" / "tokens.parquet").read_bytes()
+    scored(tiny_checkpoint, [a_trajectory()])
+    with pytest.raises(ConfigError, match=r"out: holds the token table of another input \(samples_sha256\)"):
+        scored(tiny_checkpoint, [a_trajectory(1)])
+    assert (tmp_path / "out" / "tokens.parquet").read_bytes() == before
+
+
+def test_samples_that_changed_since_their_evaluation_are_refused(
+    scored: Any, tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "summary.json").write_text(json.dumps({"samples_sha256": "0" * 64}))
+    with pytest.raises(ConfigError, match=r"samples\.parquet: differs from what .*summary\.json"):
+        scored(tiny_checkpoint, [a_trajectory()])
+
+
+def test_lost_samples_stand_in_no_token_table() -> None:
+    """They counted as wrong answers."""
+    lost = a_trajectory(1, stop=StopReason.ABORTED, reward=None)
+    ungraded = a_trajectory(2, reward=None)
+    assert choose([a_trajectory(0), lost, ungraded], 5, seed=1) == [a_trajectory(0)]
+    with pytest.raises(ConfigError, match="no trajectory"):
+        choose([lost], 5, seed=1)

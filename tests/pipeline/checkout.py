@@ -55,11 +55,16 @@ class Checkout:
         return self.root / "results" / run
 
     def snakemake(
-        self, config: Path, *arguments: str, cores: int = 2, moment: str | None = None
+        self,
+        config: Path,
+        *arguments: str,
+        cores: int = 2,
+        moment: str | None = None,
+        preset: str = "micro",
     ) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake with micro.yaml and `config`; `moment` names where a job kills the whole call."""
+        """Run Snakemake with a preset and `config`; `moment` names where a job kills the whole call."""
         command = [sys.executable, "-m", "snakemake", *arguments, "--cores", str(cores)]
-        command += ["--configfile", "config/micro.yaml", str(config)]
+        command += ["--configfile", f"config/{preset}.yaml", str(config)]
         environment = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
         environment["PYTHONPATH"] = str(self.root)
         if moment is not None:

@@ -1,6 +1,6 @@
 """Put each public fault back and require its test to fail: `python -m tests.mutants [B05 ...]`.
 
-Works on a copy of the tree. Each patch runs in a fork of this process, in which torch and pytest are already loaded
+Works on a copy of the tree. Each fault runs in a fork of this process, in which torch and pytest are already loaded
 but nothing of the project is, so that the copy is what gets imported.
 """
 
@@ -11,10 +11,10 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,8 +26,10 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import typer
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+from tests.mutants.edits import Edit
+
+FAULTS = Path(__file__).with_name("faults.toml")
+ROOT = FAULTS.parents[2]
 COPIED = ("config", "sandbox", "verifier", "trainer", "analysis", "tests", "docs", "pyproject.toml")
 PACKAGES = ("config", "sandbox", "verifier", "trainer", "analysis", "tests")
 TEST_LIMIT_S = 90
@@ -38,13 +40,13 @@ TESTS_FAILED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One patch file."""
+    """One fault of `faults.toml`."""
 
     bug: str
     what: str
     tests: tuple[str, ...]
     """Node ids of pytest; at least one must fail."""
-    path: Path
+    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,33 +61,40 @@ class Outcome:
     seconds: float
 
 
-def read(path: Path) -> Mutant:
-    """Head of a patch: `Bnn: what`, then `test: node id` lines, then an empty line and the diff."""
-    head = path.read_text().split("\n\n", 1)[0].splitlines()
-    bug, _, what = head[0].partition(": ")
-    tests = tuple(line.removeprefix("test: ") for line in head[1:] if line.startswith("test: "))
-    if bug != path.stem or not what or not tests:
-        raise ValueError(
-            f"{path}: begin with '{path.stem}: what the fault is' and at least one 'test: node id' line"
-        )
-    return Mutant(bug=bug, what=what, tests=tests, path=path)
+def all_mutants(table: Path = FAULTS) -> list[Mutant]:
+    """Every fault of the table, in its order. Raises ValueError where an entry lacks something."""
+    mutants = []
+    for entry in tomllib.loads(table.read_text(encoding="utf-8")).get("fault", []):
+        try:
+            edits = tuple(Edit(**edit) for edit in entry["edit"])
+            mutant = Mutant(bug=entry["bug"], what=entry["what"], tests=tuple(entry["tests"]), edits=edits)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{table}: {entry.get('bug', 'an entry')}: {error}") from None
+        if not (mutant.tests and mutant.edits):
+            raise ValueError(f"{table}: {mutant.bug}: needs a test and an edit")
+        mutants.append(mutant)
+    return mutants
 
 
-def all_mutants() -> list[Mutant]:
-    """Every patch beside this file, by number."""
-    return [read(path) for path in sorted(HERE.glob("*.patch"))]
+def apply(mutant: Mutant, tree: Path) -> dict[Path, str]:
+    """Put the fault into a tree; returns each changed file as it was. Raises ValueError if it does not fit."""
+    before: dict[Path, str] = {}
+    try:
+        for edit in mutant.edits:
+            before.setdefault(tree / edit.file, edit.apply(tree))
+    except (OSError, ValueError):
+        restore(before)
+        raise
+    return before
 
 
-def apply(path: Path, tree: Path, *options: str) -> str:
-    """Apply a patch to a tree; returns what git complains about, empty when it fits."""
-    # Without the ceiling, git would look for a repository above the tree and skip paths outside of it.
-    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)}
-    command = ["git", "apply", "-C1", *options, str(path)]
-    return subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True).stderr
+def restore(before: dict[Path, str]) -> None:
+    for path, text in before.items():
+        path.write_text(text, encoding="utf-8")
 
 
 def copy_tree(to: Path) -> None:
-    """What tests need, without caches: a stale byte-code file would hide a patch."""
+    """What tests need, without caches: a stale byte-code file would hide an edit."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -129,13 +138,14 @@ def _enter(tree: Path) -> None:
 def judge(mutant: Mutant, tree: Path) -> Outcome:
     """Apply, test, take back."""
     began = time.monotonic()
-    complaint = apply(mutant.path, tree)
-    if complaint:
-        verdict = f"broken: the patch does not fit ({complaint.splitlines()[0]})"
+    try:
+        before = apply(mutant, tree)
+    except (OSError, ValueError) as error:
+        verdict = f"broken: {error}"
     else:
         status = run_tests(tree, mutant.tests)
         verdict = {TESTS_FAILED: "caught", 0: "survived"}.get(status, f"broken: pytest ended with {status}")
-        apply(mutant.path, tree, "--reverse")
+        restore(before)
     return Outcome(
         bug=mutant.bug,
         what=mutant.what,
@@ -166,7 +176,7 @@ def main(
     chosen = [mutant for mutant in all_mutants() if not bugs or mutant.bug in bugs]
     if not chosen:
         known = ", ".join(mutant.bug for mutant in all_mutants())
-        print(f"error: no patch for {' '.join(bugs or [])}; there are {known}", file=sys.stderr)
+        print(f"error: no fault {' '.join(bugs or [])}; there are {known}", file=sys.stderr)
         raise typer.Exit(2)
     preload()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
@@ -175,7 +185,7 @@ def main(
         copy_tree(tree)
         if status := run_tests(tree, sorted({test for mutant in chosen for test in mutant.tests})):
             print(
-                f"error: the tests do not pass without a patch (pytest ended with {status})", file=sys.stderr
+                f"error: the tests do not pass without a fault (pytest ended with {status})", file=sys.stderr
             )
             raise typer.Exit(1)
         outcomes = []

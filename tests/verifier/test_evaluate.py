@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from config.errors import FellShort
 from config.model import Config, Control, EvalPlan
 from config.resolve import ConfigError
+from tests.trainer.test_engine_endpoint import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.trajectories import read_parquet
 from trainer.types import Problem, StopReason, Trajectory
@@ -425,3 +426,21 @@ def test_the_command_says_what_won(run_root: Path, tmp_path: Path) -> None:
     )
     assert "aime24: k 2, T 0.6" in done.stdout
     assert "response 40 tokens" in done.stdout
+
+
+@pytest.mark.parametrize("finish", ["abort", "content_filter", None])
+def test_a_server_that_breaks_every_request_off_leaves_no_score(
+    finish: str | None, run_root: Path, tmp_path: Path
+) -> None:
+    """30 of 30 were graded wrong, infra_failed 0%; then published without a score, exit status 0."""
+    out = tmp_path / "out"
+    asked = ["--benchmark", "procedural-numbers", "--endpoint"]
+    server = Server(lambda body, number: {"choices": [{"text": "<answer>3", "finish_reason": finish}]})
+    try:
+        done = command(run_root, out, *asked, server.base)
+    finally:
+        server.close()
+    assert done.exit_code == 1, done.output
+    assert "procedural-numbers: none of its 3 samples could be graded" in done.stderr
+    assert not (out / "summary.json").exists()
+    assert not (out / "samples.parquet").exists()

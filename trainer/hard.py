@@ -27,7 +27,7 @@ from trainer.run_folder import RunFolder
 from trainer.sampling import open_sampler, rl_settings, rollout_chat
 from trainer.seeds import derive_seed
 from trainer.tokenizer import FolderCodec
-from trainer.types import Problem, StopReason, Trajectory
+from trainer.types import Problem, Trajectory
 from trainer.workdir import WorkDir
 from verifier.verdict import reward_of
 
@@ -62,7 +62,7 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
     reward = reward_function(view.objective)
 
     def finish(trajectory: Trajectory) -> None:
-        if trajectory.stop is StopReason.ABORTED:
+        if not trajectory.stop.is_models:
             return
         trajectory.reward = reward_of(reward(by_id[trajectory.problem], trajectory).verdict)
 

@@ -93,7 +93,7 @@ def is_rewarded(trajectory: Trajectory) -> bool:
 
 def is_lost(trajectory: Trajectory) -> bool:
     """Engine, sandbox or reward of ours ended it: it says nothing about the policy."""
-    return trajectory.stop is StopReason.ABORTED
+    return not trajectory.stop.is_models
 
 
 def is_lost_call(trajectory: Trajectory) -> bool:

@@ -127,7 +127,7 @@ class RlStage:
         by_id = {problem.id: problem for problem in problems}
         for trajectory in trajectories:
             trajectory.p_err, trajectory.p_format = p_err(trajectory), p_format(trajectory.turns)
-            if trajectory.stop is StopReason.ABORTED or unusable(trajectory) is not None:
+            if not trajectory.stop.is_models or unusable(trajectory) is not None:
                 continue
             problem = by_id[trajectory.problem]
             verdict = self.reward(problem, trajectory)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainer.types import IdsSource, Row, StopReason, Trajectory
+from trainer.types import IdsSource, Row, Trajectory
 
 
 class Unusable(StrEnum):
@@ -52,7 +52,7 @@ def unusable(trajectory: Trajectory) -> Unusable | None:
     >>> unusable(Trajectory(**key, stop=StopReason.ANSWER)).value
     'empty'
     """
-    if trajectory.stop is StopReason.ABORTED:
+    if not trajectory.stop.is_models:
         return Unusable.ABORTED
     sampled = [logprob for logprob, on in zip(trajectory.logprob, trajectory.mask, strict=False) if on]
     if not sampled:

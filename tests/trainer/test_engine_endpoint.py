@@ -8,15 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from config.resolve import ConfigError
-from tests.trainer.fakes import END, CharCodec
+from tests.trainer.fakes import END, CharCodec, ScriptedEngine, a_loop, script
 from trainer.engine_endpoint import EndpointEngine
-from trainer.types import Completion, Finish, GenerateRequest
+from trainer.metrics import rollout_metrics
+from trainer.rollout import Task
+from trainer.types import Completion, Finish, GenerateRequest, Problem, StopReason
+from verifier.grade import grade
+from verifier.verdict import VerdictKind
 
 Answer = Callable[[dict[str, Any], int], Any]
 """(request, how many came before with this prompt) -> a JSON body, a status, or None to drop the connection."""
@@ -132,6 +137,29 @@ def test_an_ending_that_is_neither_stop_nor_length_is_no_answer_of_the_model(
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "finish_reason" in line]
     assert "infra_failed" in line
     assert repr(reason) in line
+
+
+def test_thirty_broken_requests_are_thirty_lost_samples_and_no_wrong_answer() -> None:
+    """All thirty were graded wrong, and infra_failed was 0%."""
+    problem = Problem(id="p", prompt="what is 2 + 2?", answer="4")
+    tasks = [Task(problem=problem, sample=sample) for sample in range(30)]
+    text = "so</reason><answer>\\boxed{5}</answer>"
+    with (
+        serving(lambda body, number: says(text, ("abort", None, "content_filter")[number % 3])) as server,
+        EndpointEngine.open(
+            server.base, codec=CharCodec(), temperature=1.0, top_p=1.0, capacity_tokens=9
+        ) as engine,
+    ):
+        lost = [
+            trajectory
+            for trajectory, _ in replace(a_loop(ScriptedEngine(script())), engines=[engine]).run(tasks)
+        ]
+    assert len(lost) == 30
+    assert {(t.stop, t.reason) for t in lost} == {(StopReason.ABORTED, "engine")}
+    kinds = {verdict.verdict for t in lost for verdict in grade(problem, t).values()}
+    assert kinds == {VerdictKind.INFRA_FAILED}
+    assert "accuracy" not in rollout_metrics(lost)
+    assert engine.num_failed == 30
 
 
 def test_an_answer_without_any_ending_is_no_answer_of_the_model() -> None:

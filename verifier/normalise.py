@@ -40,7 +40,7 @@ _RENAMED = {
     r"\{": "lbrace", r"\}": "rbrace", "|": "lvert rvert vert mid", r"\infty ": "infin", r"\setminus ": "backslash",
     r"\arcsin ": "asin", r"\ldots ": "dots cdots ldots dotsc dotsb", r"\mathbb{R}": "Reals reals R",
     " ": "displaystyle textstyle limits nolimits scriptstyle large Large small bf rm it underline ensuremath mathstrut "
-    "strut therefore implies Rightarrow",
+    "strut therefore",
 }  # fmt: skip
 _PLAIN_NAME = {f"\\{name}": plain for plain, names in _RENAMED.items() for name in names.split()}
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)", re.DOTALL)

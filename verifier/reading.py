@@ -43,7 +43,7 @@ perimeter radius diameter distance probability and there then that it this"""
 _LEAD_WORDS = frozenset(_LEADS.split())
 """What a text before a number may say and be dropped; 'half of', 'at most' and 'not' change the number."""
 _WORD_LEAD = re.compile(r"^(?:the +)?(?:final +)?answer +(?:is|:) *", re.IGNORECASE)
-_EQUALS_LEAD = re.compile(r"^(?:= ?)+")
+_EQUALS_LEAD = re.compile(r"^(?:(?:=|\\(?:implies|Rightarrow)(?![A-Za-z])) ?)+")
 _MATRIX = re.compile(r"^\\begin\{pmatrix\}(.*)\\end\{pmatrix\}$", re.DOTALL)
 _MODULUS = re.compile(
     r"\s*(?:\\pmod\s*\{?\s*(\d+)\s*\}?|\(?\s*\\(?:bmod|mod)\s*\{?\s*(\d+)\s*\}?\s*\)?|\(?\s*\\text\{\s*mod\s*\}\s*(\d+)\s*\)?)$"

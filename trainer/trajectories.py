@@ -105,6 +105,8 @@ def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> int:
 
 def read_parquet(path: Path) -> list[Trajectory]:
     """Read a samples or trajectories file. Raises ConfigError when it is missing or of another schema."""
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder; name a Parquet file in it")
     try:
         rows = pq.read_table(path).to_pylist()
     except (OSError, pa.ArrowInvalid) as error:

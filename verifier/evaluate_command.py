@@ -75,6 +75,7 @@ def evaluate(
         view, where = read_sections(
             SECTIONS, sections=sections, runtime=runtime, config=config or [], overrides=set_ or []
         )
+        from config.errors import ConfigError
         from verifier.variants import dry_run as lines_of
         from verifier.variants import refuse_without_engine
 
@@ -89,7 +90,9 @@ def evaluate(
             return
         for option, folder in (("--data", data), ("--rings", rings)):
             if folder is not None and not folder.is_dir():
-                raise ConfigError(f"{option} {folder}: is not a folder")
+                raise ConfigError(
+                    f"{option} {folder} is not a folder; name the one that holds the problem files"
+                )
         if endpoint is None:
             refuse_without_engine(where.preset)
         if data is not None:

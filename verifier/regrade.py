@@ -188,13 +188,13 @@ def _golds(path: Path) -> dict[str, str]:
             for row in map(json.loads, path.read_text("utf-8").splitlines())
             if row
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RegradeError(f"{path}: not a JSONL of {{id, answer}}: {error!r}") from None
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
-        raise RegradeError(f"cannot read {path}: no such file")
+        raise RegradeError(f"cannot read {path}: {'it is no file' if path.exists() else 'no such file'}")
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -209,7 +209,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 if line.strip():
                     try:
                         yield json.loads(line)
-                    except ValueError as error:
+                    except (ValueError, RecursionError) as error:
                         raise RegradeError(f"{path}, line {number}: {error}") from None
     except OSError as error:
         raise RegradeError(f"cannot read {path}: {error.strerror}") from None

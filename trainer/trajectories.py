@@ -114,7 +114,10 @@ def read_parquet(path: Path) -> list[Trajectory]:
     if rows and rows[0].get("schema_version") != SCHEMA_VERSION:
         found = rows[0].get("schema_version")
         raise ConfigError(f"{path}: schema_version {found}, this code reads {SCHEMA_VERSION}")
-    return [_from_row(row) for row in rows]
+    try:
+        return [_from_row(row) for row in rows]
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path}: is not a file of trajectories ({error!r}); make it again") from None
 
 
 def _from_row(row: dict[str, Any]) -> Trajectory:

@@ -220,6 +220,8 @@ def _same_digits(a: Node, b: Node) -> bool | None:
     base, places = int(based.args[0].value), 0
     while (bare.value * 10**places).denominator != 1 and places < 60:
         places += 1
+    if (bare.value * 10**places).denominator != 1:
+        return False
     digits = _in_base(int(bare.value * 10**places), base)
     return digits is not None and Fraction(digits, base**places) == based.value
 

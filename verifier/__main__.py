@@ -261,9 +261,9 @@ def import_(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
-    from trainer.atomic import write_text
     from verifier.benchmarks import NAMES
     from verifier.benchmarks import benchmark as named
+    from verifier.finished import write_whole
     from verifier.grade import grade_answer
     from verifier.importers import Harness, ImportFailed, import_samples
     from verifier.policy import EVAL_GRADERS, GradePolicy
@@ -287,7 +287,7 @@ def import_(
         right += row.trajectory.verdicts["strict"].verdict is VerdictKind.CORRECT
         lines.append(json.dumps(row.trajectory.to_json(), ensure_ascii=False) + "\n")
     with one_line_errors():
-        write_text(out, "".join(lines))
+        write_whole(out, "".join(lines))
     typer.echo(f"{len(rows)} samples, {right} correct (strict), written to {out}")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
+from verifier.finished import write_whole
 from verifier.policy import EVAL_GRADERS
 from verifier.questions import Questions, require_checker
 from verifier.verdict import VerdictKind
@@ -66,7 +67,6 @@ def regrade_file(
     Raises:
         RegradeError: a file cannot be read, or a problem has no gold.
     """
-    from trainer.atomic import write_text
     from trainer.types import Trajectory
 
     report = RegradeReport()
@@ -86,7 +86,7 @@ def regrade_file(
     if report.num_samples == 0:
         raise RegradeError(f"{samples}: holds no samples")
     if out is not None:
-        write_text(out, "".join(line + "\n" for line in lines))
+        write_whole(out, "".join(line + "\n" for line in lines))
     return report
 
 

@@ -337,8 +337,9 @@ def test_lost_samples_leave_the_shares_and_are_counted() -> None:
     lost, graded = a_lost_sample("b", 0), a_lost_sample("b", 1)
     graded.reward, graded.stop = 0.0, StopReason.ANSWER
     graded.verdicts = {"strict": Verdict(id="p1", verdict=VerdictKind.NO_ANSWER)}
-    found = behaviour([lost, graded])
+    found = behaviour([lost, graded], lambda part: {"num_graded": len(part)})
     assert (found["no_answer_frac"], found["infra_failed_frac"]) == (1.0, 0.5)
+    assert found["num_graded"] == 1
     assert (found["num_lost"], found["num_questions_lost"], found["num_rollouts"]) == (1, 1, 2)
 
 

@@ -74,7 +74,6 @@ def evaluate(
         view, where = read_sections(
             SECTIONS, sections=sections, runtime=runtime, config=config or [], overrides=set_ or []
         )
-        from config.errors import ConfigError
         from verifier.variants import dry_run as lines_of
         from verifier.variants import refuse_without_engine
 

@@ -22,9 +22,9 @@ from analysis.arms import (
 from analysis.entropy import Settings
 from analysis.figures import arms as arms_figure
 from analysis.figures import doses, pass_at_k, style
+from analysis.files import BadRun, write_text
 from analysis.page import render
 from analysis.report import inline_svg
-from analysis.runs import BadRun
 from analysis.sampling_grid import grid_of
 from analysis.tables.arms import cell, cost_grid, endpoint_grid
 from analysis.tables.grid import DASH, Grid, write
@@ -58,7 +58,6 @@ def write_ablations(
     """
     if not records:
         raise BadRun("no experiment arm is stored; run snakemake --cores all ablations")
-    out.mkdir(parents=True, exist_ok=True)
     # Checkpoints of other teachers answer another question (the doses below).
     taught_anew = set(doses.TEACHER.values())
     on_main = [r for r in records if r["arm"] in MAIN and origin_name(r["origin"]) not in taught_anew]
@@ -111,7 +110,7 @@ def write_ablations(
         confidence=settings.confidence,
     )
     path = out / "index.html"
-    path.write_text(page, encoding="utf-8")
+    write_text(path, page)
     return path
 
 

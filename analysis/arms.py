@@ -13,13 +13,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy import stats
 
-from analysis.runs import BadRun, read_json
+from analysis.files import BadRun, read_json
 from analysis.statistics import t_interval
 
 AXES = {"step": "steps", "rollouts": "rollouts", "sampled_tokens": "sampled tokens", "seconds": "seconds"}
@@ -85,16 +86,52 @@ def origin_name(origin: str) -> str:
     return origin.partition("@")[0]
 
 
+class _Point(BaseModel):
+    """A step of a curve; more numbers may stand beside these."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="allow")
+    __pydantic_extra__: dict[str, float | None] = Field(init=False)
+
+    step: Annotated[int, Field(ge=1)]
+    accuracy: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    arm: str
+    origin: str
+    seed: Annotated[int, Field(ge=0)]
+    endpoints: dict[str, float | None]
+    curve: list[_Point]
+
+
 def read_arms(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """The records in some files. Raises BadRun for a file that is no record."""
+    """The records in some files.
+
+    Raises:
+        BadRun: A file is no record, is one of another name, or its curve goes back.
+    """
     records = []
     for path in paths:
         record = read_json(path)
+        remedy = "delete it and run the arm again"
         missing = {"arm", "origin", "seed", "endpoints", "curve"} - set(
             record if isinstance(record, dict) else ()
         )
         if missing:
-            raise BadRun(f"{path}: lacks {', '.join(sorted(missing))}; delete it and run the arm again")
+            raise BadRun(f"{path}: lacks {', '.join(sorted(missing))}; {remedy}")
+        try:
+            read = _Record.model_validate(record)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BadRun(f"{path}: {where}: {first['msg']}; {remedy}") from None
+        if path.stem != f"{read.arm}-{read.origin}-{read.seed}":
+            raise BadRun(f"{path}: is the record of {read.arm}-{read.origin}-{read.seed}; {remedy}")
+        steps = [point.step for point in read.curve]
+        if steps != sorted(set(steps)):
+            raise BadRun(f"{path}: the steps of its curve do not rise; {remedy}")
         records.append(record)
     return records
 

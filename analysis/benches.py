@@ -3,13 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from analysis.files import BadRun
+from analysis.runs import Run
+
+Positive = Annotated[float, Field(gt=0)]
 
 SCHEDULER_COLUMNS = ["workload", "policy", "makespan_s", "over_ours", "low", "high", "over_bound"]
 SANDBOX_COLUMNS = ["in_flight", "ours", "peer"]
+
+
+class _Open(BaseModel):
+    """More may stand beside what is read."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+class _Simulated(_Open):
+    workload: str
+    seed: int
+    policy: str
+    simulated_makespan_s: Positive
+
+
+class _Summed(_Open):
+    workload: str
+    policy: str
+    simulated_makespan_s: Positive
+    simulated_makespan_over_ours: Positive
+    low: Positive | None
+    high: Positive | None
+    simulated_makespan_over_bound: Positive
+
+
+class _Scheduler(_Open):
+    seeds: Annotated[list[int], Field(min_length=1)]
+    runs: Annotated[list[_Simulated], Field(min_length=1)]
+    summary: Annotated[list[_Summed], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _once(self) -> _Scheduler:
+        """A simulation that comes twice would count as two seeds."""
+        keys = [(run.workload, run.seed, run.policy) for run in self.runs]
+        rows = [(row.workload, row.policy) for row in self.summary]
+        if len(keys) != len(set(keys)) or len(rows) != len(set(rows)):
+            raise ValueError("a workload, seed and policy comes twice")
+        if {policy for _, policy in rows} != {policy for _, _, policy in keys}:
+            raise ValueError("runs and summary name other policies")
+        return self
+
+
+class _Load(_Open):
+    in_flight: Positive
+    ours: Positive
+    peer: Positive | None = None
+
+
+class _Sandbox(_Open):
+    calls_per_s: Annotated[list[_Load], Field(min_length=1)]
+
+
+def scheduler_bench(run: Run) -> dict[str, Any]:
+    """bench/scheduler.json; empty when it did not run. Raises BadRun when it is damaged."""
+    return _bench(run, "scheduler", _Scheduler)
+
+
+def sandbox_bench(run: Run) -> dict[str, Any]:
+    """bench/sandbox.json; empty when it did not run. Raises BadRun when it is damaged."""
+    return _bench(run, "sandbox", _Sandbox)
+
+
+def _bench(run: Run, name: str, shape: type[BaseModel]) -> dict[str, Any]:
+    path = run.root / "bench" / f"{name}.json"
+    bench = run.bench(name)
+    if not path.exists():
+        return bench
+    try:
+        shape.model_validate(bench)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadRun(f"{path}: {where}: {first['msg']}; delete it and run the bench again") from None
+    return bench
 
 
 def scheduler_rows(bench: Mapping[str, Any]) -> pd.DataFrame:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from analysis.files import BadRun, read_text
 from analysis.multiplicity import holm, holm_confidence
-from analysis.runs import BadRun
 
 MIN_SEEDS = 5
 """Training claims with fewer seeds are inconclusive at most."""
@@ -83,12 +83,28 @@ class ArmDifference(_Closed):
     metric: str
 
 
+Zone = Literal["forking", "reflection", "coding", "answer", "other"]
+
+
 class EntropyContrast(_Closed):
     """Mean entropy in zone b minus zone a, paired by question."""
 
     kind: Literal["entropy_contrast"]
-    a: str
-    b: str
+    a: Zone
+    b: Zone
+
+
+class TurnStartContrast(_Closed):
+    """Mean entropy of reflection minus the same positions of later turns without a tool response, by question."""
+
+    kind: Literal["turn_start_contrast"]
+
+
+class ZoneLift(_Closed):
+    """A zone's share of high-entropy tokens over the share of high-entropy tokens overall, minus 1."""
+
+    kind: Literal["zone_lift"]
+    zone: Zone
 
 
 class LexicalLift(_Closed):
@@ -142,6 +158,8 @@ Endpoint = Annotated[
     | MetricSlope
     | ArmDifference
     | EntropyContrast
+    | TurnStartContrast
+    | ZoneLift
     | LexicalLift
     | SchedulerRatio
     | PublishedDifference
@@ -196,7 +214,14 @@ class Effect:
     note: str = ""
 
 
-Measure = Callable[[Claim, float], Effect | None]
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """The step that measures the endpoint ran, and its data cannot decide: the row is marked, never judged."""
+
+    reason: str
+
+
+Measure = Callable[[Claim, float], Effect | Unavailable | None]
 """(claim, confidence) -> effect; None where this run has no data for it."""
 
 
@@ -207,10 +232,8 @@ def read_claims(path: Path) -> list[Claim]:
         BadRun: Unreadable, a wrong key or value, or an id used twice.
     """
     try:
-        rows = yaml.safe_load(path.read_text(encoding="utf-8"))
+        rows = yaml.safe_load(read_text(path))
         claims = TypeAdapter(list[Claim]).validate_python(rows)
-    except OSError as error:
-        raise BadRun(f"{path}: cannot be read ({error.strerror}); give the claims file") from None
     except yaml.YAMLError as error:
         raise BadRun(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
     except ValidationError as error:
@@ -288,17 +311,22 @@ def judge(
     rows = []
     for claim in claims:
         verdict = without_effect(claim, preset)
-        effect = None
+        effect, note = None, ""
         if verdict is None:
             level = levels.get(claim.id, 1 - alpha)
-            effect = first[claim.id] if level == 1 - alpha else measure(claim, level)
-            verdict = Verdict.NOT_RUN if effect is None else decide(claim, effect)
-        rows.append(_row(claim, verdict, effect, adjusted.get(claim.id), levels.get(claim.id), preset))
+            found = first[claim.id] if level == 1 - alpha else measure(claim, level)
+            if isinstance(found, Unavailable):
+                verdict, note = Verdict.NOT_TESTABLE, f"not available: {found.reason}"
+            else:
+                effect = found
+                verdict = Verdict.NOT_RUN if effect is None else decide(claim, effect)
+        row = _row(claim, verdict, effect, adjusted.get(claim.id), levels.get(claim.id), preset)
+        rows.append(row | {"note": note} if note else row)
     return rows
 
 
 def _holm_by_family(
-    claims: Sequence[Claim], effects: Mapping[str, Effect | None], alpha: float
+    claims: Sequence[Claim], effects: Mapping[str, Effect | Unavailable | None], alpha: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     levels: dict[str, float] = {}
     adjusted: dict[str, float] = {}
@@ -306,7 +334,9 @@ def _holm_by_family(
         tested = {
             claim.id: effect.p
             for claim in claims
-            if claim.family == family and (effect := effects[claim.id]) is not None and effect.p is not None
+            if claim.family == family
+            and isinstance(effect := effects[claim.id], Effect)
+            and effect.p is not None
         }
         p = list(tested.values())
         levels |= dict(zip(tested, holm_confidence(p, alpha), strict=True))

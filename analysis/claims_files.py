@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.style import save_table
-from analysis.runs import write_json
+from analysis.files import write_json
 
 COLUMNS = [
     "id",

@@ -39,13 +39,13 @@ ReferenceOption = Annotated[
 @contextmanager
 def _input_errors() -> Iterator[None]:
     """One clear line and exit status 2 for wrong input or an unwritable place."""
-    from analysis.runs import BadRun
+    from analysis.files import BadRun
     from config.errors import ConfigError
 
     try:
         yield
     except (BadRun, ConfigError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(2) from None
 
 
@@ -64,15 +64,19 @@ def _settings(sections: str | None, config: list[Path] | None, overrides: list[s
 
 
 def _reference(folder: Path) -> dict[str, Any]:
-    import yaml
+    from analysis.reference import read_reference
 
-    return yaml.safe_load((folder / "paper.yaml").read_text(encoding="utf-8"))
+    return read_reference(folder)
 
 
 def _open(run: Path) -> Run:
+    """A run whose evaluations hold together."""
+    from analysis.lineage import check_run
     from analysis.runs import Run
 
-    return Run.open(run)
+    opened = Run.open(run)
+    check_run(opened)
+    return opened
 
 
 @app.command()
@@ -90,9 +94,12 @@ def entropy(
     """Forking, reflection and coding tokens: entropy.json, one CSV per table, trace.html."""
     with _input_errors():
         from analysis.entropy_files import write_study
+        from analysis.lineage import write_lineage
 
-        settings = _settings(sections, config, overrides)
-        typer.echo(f"wrote {write_study(_open(run), settings, checkpoint, out)}")
+        opened, settings = _open(run), _settings(sections, config, overrides)
+        written = write_study(opened, settings, checkpoint, out)
+        write_lineage(opened, out, ["entropy.json"])
+        typer.echo(f"wrote {written}")
 
 
 @app.command()
@@ -109,7 +116,8 @@ def figures(
     with _input_errors():
         from analysis.figures import PLOTS
         from analysis.figures.plot import write
-        from analysis.runs import BadRun, write_manifest
+        from analysis.files import BadRun, write_manifest
+        from analysis.lineage import write_lineage
 
         known = [plot.name for plot in PLOTS]
         unknown = sorted(set(only or []) - set(known))
@@ -121,6 +129,7 @@ def figures(
         ]
         if not only:
             write_manifest(out, {"plots": rows})
+            write_lineage(opened, out, ["manifest.json"])
         absent = [row["name"] for row in rows if not row["drawn"]]
         typer.echo(
             f"wrote {len(rows)} figures to {out}" + (f"; no data for {', '.join(absent)}" if absent else "")
@@ -138,7 +147,7 @@ def tables(
 ) -> None:
     """Tables beside the published ones, as CSV, Markdown and LaTeX."""
     with _input_errors():
-        from analysis.runs import write_manifest
+        from analysis.files import write_manifest
         from analysis.tables import GRIDS
         from analysis.tables.grid import write
 
@@ -170,6 +179,7 @@ def claims(
         from analysis.claims import about_arms, judge, read_claims
         from analysis.claims_files import write_claims
         from analysis.effects import measure_run
+        from analysis.lineage import write_lineage
 
         opened, settings = _open(run), _settings(sections, config, overrides)
         claimed = read_claims(reference / "claims.yaml")
@@ -180,6 +190,7 @@ def claims(
             alpha=1 - settings.confidence,
         )
         write_claims(rows, out)
+        write_lineage(opened, out, ["claims.json"])
         if as_json:
             typer.echo(json.dumps(rows, sort_keys=True))
             return
@@ -207,7 +218,8 @@ def report(
 ) -> None:
     """One self-contained page, index.html, and report.json."""
     with _input_errors():
-        from analysis.report import Parts, build
+        from analysis.report import build
+        from analysis.report_parts import Parts
 
         parts = Parts(
             figures=figures_dir or run / "figures",
@@ -270,17 +282,23 @@ def compare(
     """Paired comparison of two runs; 1 on a regression with --fail-on regression, 2 when not comparable."""
     with _input_errors():
         from analysis.compare import compare_runs, to_markdown
-        from analysis.runs import BadRun, write_json
+        from analysis.files import BadRun, write_json, write_text
+        from analysis.runs import Run
 
         if fail_on not in (None, "regression"):
             raise BadRun(f"--fail-on {fail_on}: the one thing to fail on is regression")
         settings = _settings(sections, config, overrides)
         result = compare_runs(
-            _open(run_a), _open(run_b), checkpoint, settings, margin=margin, allow_mismatch=allow_mismatch
+            Run.open(run_a),
+            Run.open(run_b),
+            checkpoint,
+            settings,
+            margin=margin,
+            allow_mismatch=allow_mismatch,
         )
         if out is not None:
             write_json(out / "comparison.json", result)
-            (out / "comparison.md").write_text(to_markdown(result), encoding="utf-8")
+            write_text(out / "comparison.md", to_markdown(result))
         typer.echo(json.dumps(result, sort_keys=True) if as_json else to_markdown(result))
     if fail_on and result["regression"]:
         raise typer.Exit(1)
@@ -290,7 +308,7 @@ def compare(
 def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON file to write.")]) -> None:
     """Check digests, lineage, metrics and controls of a run; writes the verdicts and never fails on them."""
     with _input_errors():
-        from analysis.runs import write_json
+        from analysis.files import write_json
         from analysis.verify import to_json
         from analysis.verify import verify as look
 
@@ -307,7 +325,7 @@ def gate(
 ) -> None:
     """Exit status 1 when a check of verify.json fell short."""
     with _input_errors():
-        from analysis.runs import write_json
+        from analysis.files import write_json
         from analysis.verify import judge
 
         short = judge(verdicts)

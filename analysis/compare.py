@@ -1,17 +1,27 @@
-"""Two runs side by side, paired by question: what rose, what fell, and which flips are the grader's alone."""
+"""Two runs side by side, paired by question: what rose, what fell, and which flips are the grader's alone.
+
+Both evaluations are read whole (`analysis.evaluation`): a samples file that is not the summary's ends the command.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import pandas as pd
+
 from analysis.entropy import Settings
+from analysis.evaluation import Evaluation, read_evaluation
+from analysis.files import BadRun
+from analysis.identity import Factor, identity_rows, prompt_factors, reasons, short
+from analysis.lineage import require_own
 from analysis.multiplicity import holm
-from analysis.runs import BadRun, Run, Score, find_score, read_json
-from analysis.samples import behaviour, read_samples, scored_samples
+from analysis.runs import Run, Score, find_score
+from analysis.sample_table import KEY, graded, scored_samples
 from analysis.statistics import paired_difference
-from config.sections import digest
+from verifier.verdict import VerdictKind
 
 BEHAVIOUR = (
     "response_len",
@@ -20,24 +30,8 @@ BEHAVIOUR = (
     "num_failed_calls",
     "truncated",
 )
-SAMPLE_COLUMNS = [
-    "benchmark",
-    "problem",
-    "sample",
-    "T",
-    "control",
-    "stop",
-    "ids",
-    "mask",
-    "prompt_len",
-    "turns",
-    "verdicts",
-]
-CORRECT = "correct"
-BLOCKING_KEYS = frozenset({"eval.top_p", "eval.max_response", "eval.max_turns", "eval.max_prompt"})
-"""Configuration that makes two evaluations different measurements."""
-
-Key = tuple[str, str, int]
+SHOWN_FACTORS = 12
+"""Equal factors listed on the page by name; the JSON has all."""
 
 
 def compare_runs(
@@ -46,38 +40,56 @@ def compare_runs(
     """Every benchmark that both runs evaluated for a checkpoint.
 
     Raises:
-        BadRun: Nothing in common, or a difference other than the model (questions, temperature, data) that
-            `allow_mismatch` does not wave through.
+        BadRun: A damaged evaluation, nothing in common, or a difference other than the model (questions, prompt, tool,
+            grader, data) that `allow_mismatch` does not wave through.
     """
-    identity = identity_rows(a, b)
-    reasons = [f"{row['what']} differs" for row in identity if row["blocks"] and not row["same"]]
-    pairs = comparable_scores(a.scores(), b.scores(), checkpoint)
+    if not (math.isfinite(margin) and 0 < margin < 1):
+        raise BadRun(f"--margin {margin}: must be a fraction between 0 and 1, such as 0.02")
+    left, right = (read_evaluation(_folder(run, checkpoint)) for run in (a, b))
+    for run, found in ((a, left), (b, right)):
+        require_own(run, found)
+    names = (a.name, b.name) if a.name != b.name else (f"{a.name} ({a.root})", f"{b.name} ({b.root})")
+    pairs = comparable_scores(left.scores, right.scores, checkpoint)
     if not pairs:
         raise BadRun(
-            f"{a.name} and {b.name}: no benchmark of checkpoint {checkpoint} that both evaluated alike"
+            f"{names[0]} and {names[1]}: no benchmark of checkpoint {checkpoint} that both evaluated alike (same "
+            "temperature, no control)"
         )
-    for left, right in pairs:
-        if set(left.questions) != set(right.questions):
-            reasons.append(f"{left.benchmark} has other questions")
-    if reasons and not allow_mismatch:
+    benchmarks = [pair[0].benchmark for pair in pairs]
+    identity = identity_rows(a, b, left, right)
+    identity = sorted(
+        [*identity, *prompt_factors(a, b, left.samples, right.samples, benchmarks)],
+        key=lambda row: (row.same, not row.blocks),
+    )
+    mismatches = reasons(identity) + _other_questions(pairs)
+    if mismatches and not allow_mismatch:
         raise BadRun(
-            f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; --allow-mismatch compares what they share"
+            f"{names[0]} and {names[1]} are not comparable: {'; '.join(mismatches)}; --allow-mismatch compares what "
+            "they share"
         )
-    benchmarks = [_benchmark_row(left, right, settings) for left, right in pairs]
-    for row, adjusted in zip(benchmarks, holm([row["p"] for row in benchmarks]), strict=True):
+    rows = [_benchmark_row(one, other, settings) for one, other in pairs]
+    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
         row["verdict"] = verdict(row, margin, 1 - settings.confidence)
     return {
-        "a": a.name,
-        "b": b.name,
+        "a": names[0],
+        "b": names[1],
         "checkpoint": checkpoint,
         "margin": margin,
-        "identity": identity,
-        "mismatches": reasons,
-        "benchmarks": benchmarks,
-        **_sample_comparison(a, b, checkpoint),
-        "regression": any(row["verdict"] == "worse" for row in benchmarks),
+        "identity": [row.to_json() for row in identity],
+        "mismatches": mismatches,
+        "benchmarks": rows,
+        **_sample_comparison(left, right),
+        "regression": any(row["verdict"] == "worse" for row in rows),
     }
+
+
+def _folder(run: Run, checkpoint: str) -> Any:
+    folder = run.root / "eval" / checkpoint
+    if not (folder / "summary.json").exists():
+        known = ", ".join(path.parent.name for path in run.summaries()) or "none"
+        raise BadRun(f"{run.root}: no benchmark of checkpoint {checkpoint} is evaluated; there are: {known}")
+    return folder
 
 
 def verdict(row: Mapping[str, Any], margin: float, alpha: float) -> str:
@@ -93,60 +105,27 @@ def verdict(row: Mapping[str, Any], margin: float, alpha: float) -> str:
     return "equivalent" if -margin < row["low"] and row["high"] < margin else "no_evidence"
 
 
-def comparable_scores(a: list[Score], b: list[Score], checkpoint: str) -> list[tuple[Score, Score]]:
+def comparable_scores(a: Sequence[Score], b: Sequence[Score], checkpoint: str) -> list[tuple[Score, Score]]:
     """Pairs of avg@k scores without a control, same benchmark and temperature, strict grader, with outcomes."""
     pairs = []
     for benchmark in sorted({s.benchmark for s in a if s.checkpoint == checkpoint}):
-        left = find_score(a, checkpoint, benchmark)
-        right = find_score(b, checkpoint, benchmark, temperature=left.temperature) if left else None
-        if (
-            left
-            and right
-            and left.questions
-            and right.questions
-            and set(left.questions) & set(right.questions)
-        ):
+        left = find_score(list(a), checkpoint, benchmark)
+        right = find_score(list(b), checkpoint, benchmark, temperature=left.temperature) if left else None
+        if left and right and set(left.questions) & set(right.questions):
             pairs.append((left, right))
     return pairs
 
 
-def identity_rows(a: Run, b: Run) -> list[dict[str, Any]]:
-    """What should be equal, and what may differ; `blocks` marks what makes runs incomparable."""
-    digests = [run.manifest_digest("data") for run in (a, b)]
-    policies = [_policies(run) for run in (a, b)]
-    configs = [dict(leaves(run.facts.get("config", {}))) for run in (a, b)]
-    rows = [
-        {"what": "preset", "a": a.preset, "b": b.preset, "blocks": False},
-        {"what": "data digest", "a": digests[0], "b": digests[1], "blocks": True},
-        {"what": "grading policies", "a": policies[0], "b": policies[1], "blocks": False},
-    ]
-    for key in sorted(set(configs[0]) | set(configs[1])):
-        values = [config.get(key) for config in configs]
-        if values[0] != values[1] and not key.startswith("runtime."):
-            rows.append({"what": key, "a": values[0], "b": values[1], "blocks": key in BLOCKING_KEYS})
-    return [row | {"same": row["a"] == row["b"]} for row in rows]
-
-
-def _policies(run: Run) -> str | None:
-    """Digest of the grading policies of the first evaluation; a change can flip verdicts of the same text."""
-    for path in run.summaries():
-        loaded = read_json(path)
-        if isinstance(loaded, dict) and "policies" in loaded:
-            return digest(loaded["policies"])
-    return None
-
-
-def leaves(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """Leaves of nested JSON as (dotted key, value).
-
-    >>> leaves({"a": {"b": 1}, "c": [2]})
-    [('a.b', 1), ('c', [2])]
-    """
-    if not isinstance(value, dict):
-        return [(prefix, value)]
-    return [
-        leaf for key in sorted(value) for leaf in leaves(value[key], f"{prefix}.{key}" if prefix else key)
-    ]
+def _other_questions(pairs: Sequence[tuple[Score, Score]]) -> list[str]:
+    found = []
+    for left, right in pairs:
+        only = [set(left.questions) - set(right.questions), set(right.questions) - set(left.questions)]
+        if any(only):
+            found.append(
+                f"{left.benchmark} has other questions ({len(only[0])} only in the first, {len(only[1])} only in the "
+                "second)"
+            )
+    return found
 
 
 def _benchmark_row(left: Score, right: Score, settings: Settings) -> dict[str, Any]:
@@ -170,48 +149,43 @@ def _benchmark_row(left: Score, right: Score, settings: Settings) -> dict[str, A
     }
 
 
-def _sample_comparison(a: Run, b: Run, checkpoint: str) -> dict[str, Any]:
-    """Flips and behaviour from the samples files, controls left out; empty where either is absent."""
-    paths = [run.samples_files().get(checkpoint) for run in (a, b)]
-    if paths[0] is None or paths[1] is None:
-        return {"flips": [], "behaviour": []}
-    rows = [scored_samples(read_samples(path, SAMPLE_COLUMNS)) for path in paths if path is not None]
-    frames = [behaviour(side) for side in rows]
+def _sample_comparison(left: Evaluation, right: Evaluation) -> dict[str, Any]:
+    """Flips, behaviour and lost samples of what avg@k is over; lost samples are in no mean and no flip."""
+    scored = [scored_samples(side.samples) for side in (left, right)]
+    kept = [graded(side) for side in scored]
     return {
-        "flips": flips(*({_key(r): r for r in side} for side in rows)),
+        "lost": {name: len(all_) - len(part) for name, all_, part in zip("ab", scored, kept, strict=True)},
+        "flips": flips(*kept),
         "behaviour": [
-            {"what": name, "a": float(frames[0][name].mean()), "b": float(frames[1][name].mean())}
+            {"what": name, "a": float(kept[0][name].mean()), "b": float(kept[1][name].mean())}
             for name in BEHAVIOUR
+            if len(kept[0]) and len(kept[1])
         ],
     }
 
 
-def _key(row: Mapping[str, Any]) -> Key:
-    return row["benchmark"], row["problem"], row["sample"]
-
-
-def flips(a: Mapping[Key, Mapping[str, Any]], b: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def flips(a: pd.DataFrame, b: pd.DataFrame) -> list[dict[str, Any]]:
     """Samples whose strict verdict changed between right and not right.
 
     kind grader: the sampled ids are the same, so only the grader can have changed; kind model: they differ.
     """
-    found = []
-    for key in sorted(set(a) & set(b)):
-        was, now = (row["verdicts"]["strict"]["verdict"] for row in (a[key], b[key]))
-        if (was == CORRECT) == (now == CORRECT):
-            continue
-        found.append(
-            {
-                "benchmark": key[0],
-                "problem": key[1],
-                "sample": key[2],
-                "kind": "grader" if list(a[key]["ids"]) == list(b[key]["ids"]) else "model",
-                "direction": "newly_right" if now == CORRECT else "newly_wrong",
-                "was": str(was),
-                "now": str(now),
-            }
-        )
-    return found
+    columns = [*KEY, "verdict_strict", "ids_hash"]
+    words = dict.fromkeys(("benchmark", "control", "problem", "verdict_strict"), object)
+    both = a[columns].astype(words).merge(b[columns].astype(words), on=KEY, suffixes=("_a", "_b"))
+    was, now = (both[f"verdict_strict_{side}"] == VerdictKind.CORRECT for side in ("a", "b"))
+    changed = both[was != now].sort_values(["benchmark", "problem", "sample"])
+    return [
+        {
+            "benchmark": row["benchmark"],
+            "problem": row["problem"],
+            "sample": int(row["sample"]),
+            "kind": "grader" if row["ids_hash_a"] == row["ids_hash_b"] else "model",
+            "direction": "newly_right" if row["verdict_strict_b"] == VerdictKind.CORRECT else "newly_wrong",
+            "was": str(row["verdict_strict_a"]),
+            "now": str(row["verdict_strict_b"]),
+        }
+        for row in changed.to_dict("records")
+    ]
 
 
 def to_markdown(result: Mapping[str, Any]) -> str:
@@ -234,5 +208,21 @@ def to_markdown(result: Mapping[str, Any]) -> str:
     for kind, rows in kinds.items():
         right = sum(row["direction"] == "newly_right" for row in rows)
         lines.append(f"- flips by the {kind}: {right} newly right, {len(rows) - right} newly wrong")
+    lost = result["lost"]
+    lines.append(f"- samples lost by the suite, left out: {lost['a']} -> {lost['b']}")
     lines += ["", *(f"- {row['what']}: {row['a']:.3f} -> {row['b']:.3f}" for row in result["behaviour"])]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *_identity_lines(result["identity"]), ""])
+
+
+def _identity_lines(identity: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The table of factors: what differs with both values, then what is equal by name."""
+    rows = [Factor(what=r["what"], a=r["a"], b=r["b"], blocks=r["blocks"]) for r in identity]
+    lines = ["| what was the same | A | B | if it differs |", "|---|---|---|---|"]
+    equal = [row for row in rows if row.same]
+    for row in [*(row for row in rows if not row.same), *equal[:SHOWN_FACTORS]]:
+        what = row.what if row.same else f"**{row.what}**"
+        role = "not comparable" if row.blocks else "may differ"
+        lines.append(f"| {what} | {short(row.a)} | {short(row.b)} | {role} |")
+    if len(equal) > SHOWN_FACTORS:
+        lines += ["", f"Equal too: {', '.join(row.what for row in equal[SHOWN_FACTORS:])}."]
+    return lines

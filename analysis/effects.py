@@ -12,12 +12,12 @@ import pandas as pd
 from scipy import stats
 
 from analysis import claims as c
-from analysis import entropy
+from analysis import entropy, entropy_controls
 from analysis.arms import by_arm, difference, read_arms, records_in
 from analysis.arms import endpoint as endpoint_of
-from analysis.benches import makespan_ratios
+from analysis.benches import makespan_ratios, scheduler_bench
 from analysis.runs import RINGS, Run, Score, find_score
-from analysis.samples import read_tokens
+from analysis.samples import read_scored
 from analysis.statistics import PairedDifference, paired_difference, t_interval
 
 ENTROPY_CHECKPOINT = "rl3"
@@ -39,9 +39,9 @@ def measure_run(run: Run, settings: entropy.Settings, arms_folder: Path | None =
     metrics = run.metrics()
     arms = read_arms(run.arm_files()) if arms_folder is None else records_in(arms_folder)
     tokens = _entropy_tokens(run, settings)
-    bench = run.bench("scheduler")
+    bench = scheduler_bench(run)
 
-    def measure(claim: c.Claim, confidence: float) -> c.Effect | None:
+    def measure(claim: c.Claim, confidence: float) -> c.Effect | c.Unavailable | None:
         level = replace(settings, confidence=confidence)
         match claim.endpoint:
             case c.ScoreDifference() as e:
@@ -54,6 +54,10 @@ def measure_run(run: Run, settings: entropy.Settings, arms_folder: Path | None =
                 return arm_difference(arms, e, confidence)
             case c.EntropyContrast() as e:
                 return None if tokens is None else entropy_contrast(tokens, e, level)
+            case c.TurnStartContrast():
+                return None if tokens is None else turn_start_contrast(tokens, level)
+            case c.ZoneLift() as e:
+                return None if tokens is None else zone_lift(tokens, e, level)
             case c.LexicalLift() as e:
                 return None if tokens is None else lexical_lift(tokens, e, level)
             case c.SchedulerRatio() as e:
@@ -205,27 +209,53 @@ def _entropy_tokens(run: Run, settings: entropy.Settings) -> pd.DataFrame | None
     files = run.token_files()
     if not files:
         return None
-    path = files.get(ENTROPY_CHECKPOINT) or list(files.values())[-1]
-    return entropy.choose_trajectories(read_tokens(path), settings.num_trajectories, settings.seed)
+    checkpoint = ENTROPY_CHECKPOINT if ENTROPY_CHECKPOINT in files else list(files)[-1]
+    return entropy.choose_trajectories(read_scored(run, checkpoint), settings.num_trajectories, settings.seed)
 
 
 def entropy_contrast(
     tokens: pd.DataFrame, endpoint: c.EntropyContrast, settings: entropy.Settings
-) -> c.Effect | None:
+) -> c.Effect | c.Unavailable:
     """Mean entropy between two zones, nats."""
-    zone = entropy.zones(tokens, settings.reflection_window)
-    if "first_turn_start" in (endpoint.a, endpoint.b):
-        zone = entropy.with_turn_starts(tokens, zone, settings)
-    contrast = entropy.zone_contrast(tokens, zone, endpoint.a, endpoint.b, settings)
-    if contrast is None:
-        return None
+    return _contrast_effect(
+        tokens, entropy_controls.guarded_contrast(tokens, endpoint.a, endpoint.b, settings)
+    )
+
+
+def turn_start_contrast(tokens: pd.DataFrame, settings: entropy.Settings) -> c.Effect | c.Unavailable:
+    """Reflection against turn starts without a tool response, nats."""
+    return _contrast_effect(tokens, entropy_controls.turn_start_contrast(tokens, settings))
+
+
+def _contrast_effect(
+    tokens: pd.DataFrame, found: Mapping[str, Any] | entropy_controls.NotAvailable
+) -> c.Effect | c.Unavailable:
+    if isinstance(found, entropy_controls.NotAvailable):
+        return c.Unavailable(found.reason)
     return c.Effect(
-        value=contrast["value"],
-        low=contrast["low"],
-        high=contrast["high"],
-        p=contrast["p"],
-        num_questions=contrast["num_questions"],
+        value=found["value"],
+        low=found["low"],
+        high=found["high"],
+        p=found["p"],
+        num_questions=found["num_questions"],
         note=f"nats; checkpoint {tokens['checkpoint'].iloc[0]}, 1 seed",
+    )
+
+
+def zone_lift(
+    tokens: pd.DataFrame, endpoint: c.ZoneLift, settings: entropy.Settings
+) -> c.Effect | c.Unavailable:
+    """Lift of a zone over the top share of tokens, minus 1."""
+    found = entropy_controls.zone_lift(tokens, endpoint.zone, settings)
+    if found is None:
+        return c.Unavailable(f"no token is {endpoint.zone}")
+    return c.Effect(
+        value=found["value"] - 1,
+        low=found["low"] - 1,
+        high=found["high"] - 1,
+        p=found["p"],
+        num_questions=int(found["num_questions"]),
+        note=f"lift {found['value']:.2f} minus 1; checkpoint {tokens['checkpoint'].iloc[0]}, 1 seed",
     )
 
 

@@ -211,22 +211,20 @@ def zone_contrast(
     both = means[[a, b]].dropna()
     if both.empty:
         return None
+    return contrast_of(both[a], both[b], a, b, settings)
+
+
+def contrast_of(left: pd.Series, right: pd.Series, a: str, b: str, settings: Settings) -> dict[str, Any]:
+    """Right minus left, one mean per question on each side, both in the same order of questions."""
     difference = statistics.paired_difference(
-        {str(q): [x] for q, x in both[a].items()},
-        {str(q): [x] for q, x in both[b].items()},
+        {str(q): [x] for q, x in left.items()},
+        {str(q): [x] for q, x in right.items()},
         seed=settings.seed,
         confidence=settings.confidence,
         resamples=settings.bootstrap_draws,
     )
-    delta = cliffs_delta(both[a].to_numpy(), both[b].to_numpy())
+    delta = cliffs_delta(left.to_numpy(), right.to_numpy())
     return {"a": a, "b": b, **asdict(difference), "cliffs_delta": delta}
-
-
-def with_turn_starts(tokens: pd.DataFrame, zone: pd.Series, settings: Settings) -> pd.Series:
-    """The zones with the first W reasoning tokens of the first turn set apart: the control for 'a turn starts'."""
-    position = tokens.groupby([*TRAJECTORY, "turn"]).cumcount()
-    start = (zone == "forking") & tokens["distance"].isna() & (position < settings.reflection_window)
-    return zone.mask(start, "first_turn_start")
 
 
 def sweeps(tokens: pd.DataFrame, settings: Settings) -> pd.DataFrame:
@@ -371,13 +369,6 @@ def study(tokens: pd.DataFrame, settings: Settings) -> tuple[dict[str, Any], dic
         "lexical": label_agreement(chosen, high, settings.reflection_window),
         "tokens": extreme_tokens(chosen),
     }
-    contrasts = [
-        zone_contrast(chosen, zone, "forking", "reflection", settings),
-        zone_contrast(
-            chosen, with_turn_starts(chosen, zone, settings), "first_turn_start", "reflection", settings
-        ),
-        zone_contrast(chosen, zone, "coding", "forking", settings),
-    ]
     numbers: dict[str, Any] = {
         "settings": asdict(settings),
         "entropy_source": "full vocabulary, T = 1, nats",
@@ -387,7 +378,6 @@ def study(tokens: pd.DataFrame, settings: Settings) -> tuple[dict[str, Any], dic
         "num_high": int(high.sum()),
         "mean_entropy": float(chosen["entropy"].mean()),
         "threshold_shared": float(np.quantile(chosen["entropy"], 1 - settings.top_entropy_frac)),
-        "contrasts": [c for c in contrasts if c is not None],
     }
     numbers |= {name: _records(tables[name]) for name in ("classes", "segments", "lexical")}
     return numbers, tables

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import entropy
-from analysis.entropy_trace import responses_of, trace_page
+from analysis.entropy_controls import contrasts_of
+from analysis.entropy_trace import choose_traces, responses_of, trace_page
 from analysis.figures.style import save_table
-from analysis.runs import BadRun, Run, write_json
-from analysis.samples import read_samples, read_tokens
+from analysis.files import BadRun, write_json, write_text
+from analysis.runs import Run
+from analysis.samples import read_scored, read_turns
 
 
 def write_study(run: Run, settings: entropy.Settings, checkpoint: str | None, out: Path) -> Path:
@@ -23,15 +25,18 @@ def write_study(run: Run, settings: entropy.Settings, checkpoint: str | None, ou
     chosen = checkpoint or list(files)[-1]
     if chosen not in files:
         raise BadRun(f"{run.root}: no token table of {chosen}; there are: {', '.join(files)}")
-    tokens = {name: read_tokens(path) for name, path in files.items()}
+    tokens = {name: read_scored(run, name) for name in files}
     numbers, tables = entropy.study(tokens[chosen], settings)
     tables["quantiles"] = entropy.quantile_table(tokens)
+    studied = entropy.choose_trajectories(tokens[chosen], settings.num_trajectories, settings.seed)
+    numbers |= contrasts_of(studied, settings)
     numbers |= {"checkpoint": chosen, "stages": entropy.stage_changes(tokens, settings)}
+    samples = run.samples_files().get(chosen)
+    keys = {key for _, key in choose_traces(tokens[chosen], settings.seed)}
+    rows = read_turns(samples, keys) if samples else []
+    page = trace_page(tokens[chosen], settings, responses_of(rows), run.name)
     for name, table in tables.items():
         save_table(table, out / f"{name}.csv")
-    samples = run.samples_files().get(chosen)
-    rows = read_samples(samples, ["benchmark", "problem", "sample", "turns"]) if samples else []
-    page = trace_page(tokens[chosen], settings, responses_of(rows), run.name)
-    (out / "trace.html").write_text(page, encoding="utf-8")
+    write_text(out / "trace.html", page)
     write_json(out / "entropy.json", numbers)
     return out / "entropy.json"

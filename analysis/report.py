@@ -6,18 +6,19 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis.claims import Verdict
-from analysis.compare import leaves
 from analysis.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.figures.plot import Reference
+from analysis.files import object_of, write_json, write_text
 from analysis.headline import control_rows, difference_rows
+from analysis.identity import leaves
 from analysis.page import render
-from analysis.runs import CHECKPOINTS, Run, read_json, write_json
+from analysis.report_parts import Parts, drawn_figures, read_claim_rows, read_study
+from analysis.runs import CHECKPOINTS, Run
 from analysis.tables import GRIDS
 
 SMALL_PRESETS = frozenset({"tiny", "micro"})
@@ -34,27 +35,16 @@ VERDICT_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Where the earlier commands wrote what the page shows."""
-
-    figures: Path
-    claims: Path
-    """claims.json."""
-    entropy: Path
-    """entropy.json; may be absent."""
-
-
 def build(run: Run, parts: Parts, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
     """Write index.html and report.json into `out`; returns what report.json holds.
 
     Raises:
         BadRun: The claims or a figure are missing.
     """
-    record = report_record(run, read_json(parts.claims))
-    write_json(out / "report.json", record)
+    record = report_record(run, read_claim_rows(run, parts.claims))
     page = render_page(run, record, parts, settings, reference)
-    (out / "index.html").write_text(page, encoding="utf-8")
+    write_json(out / "report.json", record)
+    write_text(out / "index.html", page)
     return record
 
 
@@ -75,14 +65,14 @@ def report_record(run: Run, claims: Sequence[Mapping[str, Any]]) -> dict[str, An
 def provenance(run: Run) -> dict[str, Any]:
     """What this run is made of: configuration, manifests, builds, and provenance.json when stamped."""
     config = run.facts.get("config", {})
-    builds = {path.stem: read_json(path) for path in sorted(run.root.glob("build/*.json"))}
+    builds = {path.stem: object_of(path) for path in sorted(run.root.glob("build/*.json"))}
     return {
-        "data": read_json(run.root / "data" / "manifest.json", default={}),
+        "data": object_of(run.root / "data" / "manifest.json", default={}),
         "checkpoints": {name: m for name in CHECKPOINTS if (m := run.manifest(name))},
         "build": builds,
         "config": config,
         "not_evaluated": run.unavailable(),
-        "stamp": read_json(run.root / "provenance.json", default={}),
+        "stamp": object_of(run.root / "provenance.json", default={}),
     }
 
 
@@ -93,8 +83,7 @@ def render_page(
     scores = run.scores()
     claims = record["claims"]
     counts = Counter(claim["verdict"] for claim in claims)
-    plots = read_json(parts.figures / "manifest.json", default={}).get("facts", {}).get("plots", [])
-    drawn = {row["name"]: row["drawn"] for row in plots}
+    figures = drawn_figures(run, parts.figures)
     return render(
         "report.html",
         run=run.name,
@@ -108,10 +97,10 @@ def render_page(
         unmeasured=[claim for claim in claims if claim["value"] is None],
         words={str(k): v for k, v in VERDICT_WORDS.items()},
         counts=[(VERDICT_WORDS[v], str(v), counts[str(v)]) for v in Verdict if counts[str(v)]],
-        figures={plot.name: _figure(parts.figures, plot.name, drawn) for plot in PLOTS},
+        figures={plot.name: _inline(figures.get(plot.name), plot.name) for plot in PLOTS},
         plots={plot.name: plot for plot in PLOTS},
         tables=[make(run, settings, reference) for make in GRIDS],
-        entropy=read_json(parts.entropy, default={}),
+        entropy=read_study(run, parts.entropy),
         unavailable=run.unavailable(),
         phases=sorted(record["phases_s"].items()),
         provenance=[(k, _short(v)) for k, v in leaves(record["provenance"])],
@@ -120,12 +109,9 @@ def render_page(
     )
 
 
-def _figure(folder: Path, name: str, drawn: Mapping[str, bool]) -> str | None:
+def _inline(text: str | None, name: str) -> str | None:
     """Inline SVG with ids of its own; None where there is no figure."""
-    path = folder / f"{name}.svg"
-    if not path.exists() or drawn.get(name) is False:
-        return None
-    return inline_svg(path.read_text(encoding="utf-8"), name)
+    return None if text is None else inline_svg(text, name)
 
 
 def inline_svg(text: str, prefix: str) -> str:

@@ -6,16 +6,16 @@ bench/, build/. Everything but `eval` may be absent: an unfinished run can be lo
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from analysis.files import BadRun, object_of, read_json, read_jsonl, require_digest, sha256_of
 from config.arms import MAIN, ArmRun
 
 CHECKPOINTS = ("base", "sft", "rl1", "rl2", "rl3")
@@ -36,10 +36,6 @@ SCORE_FIELDS = (
     "num_samples",
     "grader",
 )
-
-
-class BadRun(ValueError):
-    """A stored result is missing or unreadable; the message names the file and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +85,11 @@ class Run:
     @property
     def facts(self) -> dict[str, Any]:
         """run.json at the top: run, preset, started_unix; empty when the run was not started by the workflow."""
-        return read_json(self.root / "run.json", default={})
+        facts = object_of(self.root / "run.json", default={})
+        for name, kind in (("run", str), ("preset", str), ("started_unix", int | float), ("config", dict)):
+            if not isinstance(facts.get(name, kind() if kind in (str, dict) else 0), kind):
+                raise BadRun(f"{self.root / 'run.json'}: {name} is of another type; start the run again")
+        return facts
 
     @property
     def name(self) -> str:
@@ -104,27 +104,67 @@ class Run:
 
     def scores(self) -> list[Score]:
         """Every score of every evaluation, in a fixed order."""
-        rows = [score for path in self.summaries() for score in read_scores(path)]
+        rows: list[Score] = []
+        held: dict[tuple[object, ...], Path] = {}
+        for path in self.summaries():
+            for score in read_scores(path):
+                other = held.setdefault(_score_key(score), path)
+                if other != path:
+                    raise BadRun(
+                        f"{path}: {score.benchmark} {score.metric} of {score.checkpoint} stands in {other} too; move "
+                        "one of the two folders away"
+                    )
+                rows.append(score)
         return sorted(rows, key=_score_order)
 
     def unavailable(self) -> list[dict[str, str]]:
         """Benchmarks that were not evaluated and how to get them, each once."""
         found: dict[str, str] = {}
         for path in sorted(self.root.glob("eval/*/unavailable.json")):
-            for row in read_json(path):
+            rows = read_json(path)
+            if not isinstance(rows, list) or not all(
+                isinstance(row, dict)
+                and isinstance(row.get("benchmark"), str)
+                and isinstance(row.get("how"), str)
+                for row in rows
+            ):
+                raise BadRun(f"{path}: is no list of benchmark and how; evaluate the checkpoint again")
+            summary = path.with_name("summary.json")
+            if summary.exists() and object_of(summary).get("unavailable", rows) != rows:
+                raise BadRun(
+                    f"{path}: lists others than {summary.name} beside it; evaluate the checkpoint again"
+                )
+            for row in rows:
                 found.setdefault(row["benchmark"], row["how"])
         return [{"benchmark": name, "how": found[name]} for name in sorted(found)]
 
     def metrics(self) -> pd.DataFrame:
         """Metrics of the RL stages, one row per step, sorted; empty when none was trained."""
-        return self._stage_lines(RL_STAGES, "metrics/{}.jsonl")
+        return self._stage_lines(RL_STAGES)
 
     def sft_metrics(self) -> pd.DataFrame:
-        return self._stage_lines(("sft",), "metrics/{}.jsonl")
+        return self._stage_lines(("sft",))
 
     def timing(self) -> pd.DataFrame:
-        """Seconds per step of the RL stages."""
-        return self._stage_lines(RL_STAGES, "metrics/{}.timing.jsonl")
+        """Seconds per step of the RL stages; empty when no stage has them.
+
+        Raises:
+            BadRun: Some stages have them and others not, or a stage has them for other steps than its metrics.
+        """
+        paths = {stage: self.root / "metrics" / f"{stage}.timing.jsonl" for stage in RL_STAGES}
+        trained = [stage for stage in RL_STAGES if (self.root / "metrics" / f"{stage}.jsonl").exists()]
+        if not any(path.exists() for path in paths.values()):
+            return _frame([])
+        frames = []
+        for stage in trained:
+            rows = _steps(paths[stage], stage)
+            metrics = _steps(self.root / "metrics" / f"{stage}.jsonl", stage)
+            if [row["step"] for row in rows] != [row["step"] for row in metrics]:
+                raise BadRun(
+                    f"{paths[stage]}: has other steps than {stage}.jsonl beside it; train the stage again"
+                )
+            frames.append(rows)
+        return _frame(frames)
 
     def samples_files(self) -> dict[str, Path]:
         """Evaluation folder name -> samples file."""
@@ -135,16 +175,16 @@ class Run:
         return _by_training(self.root.glob("score/*/tokens.parquet"))
 
     def manifest(self, checkpoint: str) -> dict[str, Any]:
-        return read_json(self.root / "checkpoints" / checkpoint / "manifest.json", default={})
+        return object_of(self.root / "checkpoints" / checkpoint / "manifest.json", default={})
 
     def manifest_digest(self, folder: str) -> str | None:
         """sha256 of a folder's manifest.json as it lies there; None when it is absent."""
         path = self.root / folder / "manifest.json"
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+        return sha256_of(path) if path.exists() else None
 
     def bench(self, name: str) -> dict[str, Any]:
         """bench/<name>.json; empty when that bench did not run."""
-        return read_json(self.root / "bench" / f"{name}.json", default={})
+        return object_of(self.root / "bench" / f"{name}.json", default={})
 
     def arm_files(self) -> list[Path]:
         """Records of the arms that the run itself declares; the ablations lay others beside them."""
@@ -159,22 +199,63 @@ class Run:
         """Seconds of each phase from the run.json beside each manifest; phases may overlap."""
         phases: dict[str, float] = {}
         for path in sorted(self.root.glob("*/**/run.json")):
-            seconds = read_json(path).get("seconds")
+            seconds = _seconds(path)
             if seconds is not None:
-                phases["/".join(path.relative_to(self.root).parts[:-1])] = float(seconds)
-        arms = [read_json(path).get("seconds", 0.0) for path in self.arm_files()]
+                phases["/".join(path.relative_to(self.root).parts[:-1])] = seconds
+        arms = [_seconds(path) or 0.0 for path in self.arm_files()]
         return phases | ({"arms, summed": sum(arms)} if arms else {})
 
-    def _stage_lines(self, stages: tuple[str, ...], pattern: str) -> pd.DataFrame:
+    def _stage_lines(self, stages: Sequence[str]) -> pd.DataFrame:
+        """Rows of some stages; those of a finished stage are held to the digest in its manifest."""
         frames = []
         for stage in stages:
-            lines = read_jsonl(self.root / pattern.format(stage))
-            if lines:
-                frames.append(pd.DataFrame(lines).assign(stage=stage))
-        if not frames:
-            return pd.DataFrame({"step": pd.Series(dtype="int64"), "stage": pd.Series(dtype="str")})
-        frame = pd.concat(frames, ignore_index=True)
-        return frame.drop_duplicates(["stage", "step"], keep="last").sort_values("step", ignore_index=True)
+            path = self.root / "metrics" / f"{stage}.jsonl"
+            manifest = self.root / "checkpoints" / stage / "manifest.json"
+            if manifest.exists():
+                facts = object_of(manifest).get("facts")
+                wanted = facts.get("metrics_sha256") if isinstance(facts, dict) else None
+                if wanted is not None or path.exists():
+                    require_digest(path, wanted, manifest, "train the stage again")
+            frames.append(_steps(path, stage))
+        return _frame(frames)
+
+
+def _steps(path: Path, stage: str) -> list[dict[str, Any]]:
+    """Rows of a journal, one per step in order; of a step written twice the last counts.
+
+    Raises:
+        BadRun: A row is of another stage, a number is not finite, or a step is missing in between.
+    """
+    rows: dict[int, dict[str, Any]] = {}
+    for row in read_jsonl(path):
+        step = row.get("step")
+        if not isinstance(step, int) or isinstance(step, bool) or row.get("stage", stage) != stage:
+            raise BadRun(f"{path}: a row without a step of {stage}; train the stage again")
+        for name, value in row.items():
+            if isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
+                raise BadRun(f"{path}: step {step}: {name} is no number; train the stage again")
+        rows[step] = row | {"stage": stage}
+    steps = sorted(rows)
+    if steps and steps != list(range(steps[0], steps[0] + len(steps))):
+        lost = next(step for step in range(steps[0], steps[-1]) if step not in rows)
+        raise BadRun(f"{path}: step {lost} is missing; train the stage again")
+    return [rows[step] for step in steps]
+
+
+def _frame(stages: Sequence[list[dict[str, Any]]]) -> pd.DataFrame:
+    rows = [row for part in stages for row in part]
+    if not rows:
+        return pd.DataFrame({"step": pd.Series(dtype="int64"), "stage": pd.Series(dtype="str")})
+    frame = pd.DataFrame(rows).sort_values("step", ignore_index=True)
+    return frame
+
+
+def _seconds(path: Path) -> float | None:
+    """The seconds in a run.json or an arm's record; None where it names none."""
+    seconds = object_of(path).get("seconds")
+    if seconds is not None and (not isinstance(seconds, int | float) or seconds < 0):
+        raise BadRun(f"{path}: seconds is no number; rerun the step that writes it")
+    return None if seconds is None else float(seconds)
 
 
 def _by_training(paths: Iterable[Path]) -> dict[str, Path]:
@@ -184,27 +265,81 @@ def _by_training(paths: Iterable[Path]) -> dict[str, Path]:
     return {name: found[name] for name in known + sorted(set(found) - set(known))}
 
 
+class _Row(BaseModel):
+    """A score as the evaluation writes it; more fields may stand beside these."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    checkpoint: str
+    benchmark: str
+    metric: Annotated[str, Field(pattern=r"^[a-z0-9_^@]+$")]
+    temperature: Annotated[float, Field(ge=0)]
+    control: Literal["none", "tool_off", "shuffled_golds", "mute"]
+    value: Annotated[float, Field(ge=0, le=1)]
+    low: float
+    high: float
+    num_questions: Annotated[int, Field(ge=1)]
+    num_samples: Annotated[int, Field(ge=1)]
+    grader: Literal["strict", "rstar_compat", "loose"]
+    questions: dict[str, Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]] | None = (
+        None
+    )
+
+
+_ROWS = TypeAdapter(list[_Row])
+_REMEDY = "write it with python -m verifier evaluate"
+
+
 def read_scores(path: Path) -> list[Score]:
     """Scores of one summary.json: an object with `scores`, or the bare list.
 
     Raises:
-        BadRun: Not a summary, or a row lacks a field.
+        BadRun: Not a summary, a row lacks a field or holds what cannot be, or is not what its outcomes give.
     """
     loaded = read_json(path)
     rows = loaded.get("scores") if isinstance(loaded, dict) else loaded
     if not isinstance(rows, list):
-        raise BadRun(f"{path}: no list of scores; write it with python -m verifier evaluate")
-    scores = []
+        raise BadRun(f"{path}: no list of scores; {_REMEDY}")
     for row in rows:
-        missing = [name for name in SCORE_FIELDS if name not in row]
+        missing = [name for name in SCORE_FIELDS if not isinstance(row, dict) or name not in row]
         if missing:
+            raise BadRun(f"{path}: a score lacks {', '.join(missing)}; {_REMEDY}")
+    try:
+        read = _ROWS.validate_python(rows)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadRun(f"{path}: score {where}: {first['msg']}; {_REMEDY}") from None
+    scores: dict[tuple[object, ...], Score] = {}
+    for row in read:
+        score = Score(**{name: getattr(row, name) for name in SCORE_FIELDS}, questions=row.questions or {})
+        if score.questions and not _adds_up(score):
             raise BadRun(
-                f"{path}: a score lacks {', '.join(missing)}; write it with python -m verifier evaluate"
+                f"{path}: {score.benchmark} {score.metric} ({score.control}, {score.grader}) is not what the outcomes "
+                f"beside it give; {_REMEDY}"
             )
-        scores.append(
-            Score(**{name: row[name] for name in SCORE_FIELDS}, questions=row.get("questions") or {})
-        )
-    return scores
+        if _score_key(score) in scores:
+            raise BadRun(
+                f"{path}: {score.benchmark} {score.metric} of {score.checkpoint} comes twice; {_REMEDY}"
+            )
+        scores[_score_key(score)] = score
+    return list(scores.values())
+
+
+def _adds_up(score: Score) -> bool:
+    """Do value, counts and k of an average follow from its outcomes?"""
+    outcomes = list(score.questions.values())
+    mean = sum(sum(values) / len(values) for values in outcomes) / len(outcomes)
+    return (
+        abs(mean - score.value) <= 1e-9
+        and score.num_questions == len(outcomes)
+        and score.num_samples == sum(map(len, outcomes))
+        and (not score.metric.startswith("avg@") or score.metric == f"avg@{min(map(len, outcomes))}")
+    )
+
+
+def _score_key(score: Score) -> tuple[object, ...]:
+    return (*_score_order(score), score.num_questions)
 
 
 def find_score(
@@ -255,66 +390,3 @@ def _score_order(score: Score) -> tuple[object, ...]:
         score.temperature,
         score.grader,
     )
-
-
-def read_json(path: Path, default: Any = None) -> Any:
-    """Parse one JSON file; `default` (unless None) stands for a missing one.
-
-    Raises:
-        BadRun: Missing without a default, or not JSON.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if default is None:
-            raise BadRun(f"{path}: missing; run the step that writes it") from None
-        return default
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BadRun(f"{path}: not JSON ({error}); delete it and rerun the step that writes it") from None
-
-
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Parse a file of one JSON object per line; a missing file is empty."""
-    if not path.exists():
-        return []
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise BadRun(f"{path}: line {number} is not JSON ({error}); delete it and rerun") from None
-    return rows
-
-
-def write_manifest(folder: Path, facts: object) -> None:
-    """Write folder/manifest.json last: sha256 of every file below it, and `facts`. No dates."""
-    files = {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "manifest.json" and not path.name.endswith(".part")
-    }
-    write_json(folder / "manifest.json", {"schema": 1, "files": files, "facts": facts})
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write sorted, indented JSON through a temporary file, so that a reader never sees half of it.
-
-    What is not a finite number (the interval of a single value has no end) becomes null: JSON has no infinity.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(
-        json.dumps(_finite(value), indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8"
-    )
-    part.replace(path)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -1,19 +1,19 @@
-"""Reading what was sampled: samples files (one trajectory per row) and token tables (one sampled token per row)."""
+"""Token tables (one sampled token per row), checked at the border, and the tool responses that a trace shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.runs import BadRun
-from analysis.statistics import Outcomes
-from trainer.types import CallKind, IdsSource, StopReason
-from verifier.verdict import VerdictKind, reward_of
+from analysis.files import BadRun, object_of, require_digest
+from analysis.runs import Run
 
 TOKEN_COLUMNS = (
     "run",
@@ -39,139 +39,142 @@ TRAJECTORY = ["benchmark", "problem", "sample"]
 PRIVATE = frozenset({"gpqa_diamond"})
 """Benchmarks whose texts must not appear in anything that is shown or published."""
 
-_TRUNCATED = frozenset({StopReason.LENGTH, StopReason.CONTEXT, StopReason.MAX_TURNS})
+SEGMENTS = frozenset({"reason", "post_tool_reasoning", "tool_call", "answer", "other"})
+AFTER = frozenset({"ok", "error"})
+MOST_NATS = 31 * math.log(2)
+"""Entropy of 2^31 equally likely tokens: the bound where the size of the vocabulary is not recorded."""
+ROUNDING = 1e-3
+"""Nats by which a float32 sum may pass a bound."""
+_REMEDY = "write it again with python -m trainer score"
+
+Key = tuple[str, str, int]
 
 
-def read_samples(path: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
-    """Rows of a samples file, as `Trajectory.to_json` wrote them.
+def read_scored(run: Run, checkpoint: str) -> pd.DataFrame:
+    """The token table of a checkpoint, held to its manifest, to the samples it was made from and to the vocabulary.
+
+    Raises:
+        BadRun: Missing, damaged, of another checkpoint, or made from other samples.
+    """
+    path = run.root / "score" / checkpoint / "tokens.parquet"
+    manifest = path.with_name("manifest.json")
+    facts = object_of(manifest)
+    files = facts.get("files")
+    require_digest(path, files.get(path.name) if isinstance(files, dict) else None, manifest, _REMEDY)
+    summary = run.root / "eval" / checkpoint / "summary.json"
+    if summary.exists() and facts.get("samples_sha256") != object_of(summary).get("samples_sha256"):
+        raise BadRun(f"{path}: was made from other samples than those of {summary}; {_REMEDY}")
+    config = object_of(run.root / "checkpoints" / checkpoint / "config.json", default={})
+    vocab_size = facts.get("vocab_size", config.get("vocab_size"))
+    tokens = read_tokens(path, vocab_size if isinstance(vocab_size, int) else None)
+    others = sorted(set(tokens["checkpoint"]) - {checkpoint})
+    if others:
+        raise BadRun(f"{path}: holds tokens of checkpoint {others[0]}, not of {checkpoint}; {_REMEDY}")
+    return tokens
+
+
+def read_tokens(path: Path, vocab_size: int | None = None) -> pd.DataFrame:
+    """A token table, sorted by trajectory and position.
+
+    Args:
+        path: Of the Parquet file.
+        vocab_size: Entropies are at most its logarithm.
+
+    Raises:
+        BadRun: Missing, a column is absent, or a row that cannot be (named).
+    """
+    frame = _read(path).to_pandas()
+    missing = [name for name in TOKEN_COLUMNS if name not in frame]
+    if missing:
+        raise BadRun(f"{path}: no column {', '.join(missing)}; {_REMEDY}")
+    if frame.empty:
+        raise BadRun(f"{path}: no token; score samples of at least one trajectory")
+    frame["after_tool"] = frame["after_tool"].astype(object).where(frame["after_tool"].notna(), None)
+    try:
+        frame = frame.sort_values([*TRAJECTORY, "index"], ignore_index=True)
+        _check_values(frame, path, MOST_NATS if vocab_size is None else math.log(vocab_size))
+        _check_positions(frame, path)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BadRun):
+            raise
+        raise BadRun(f"{path}: a column is of another type ({error}); {_REMEDY}") from None
+    return frame
+
+
+def _check_values(tokens: pd.DataFrame, path: Path, most: float) -> None:
+    """Every entropy is one, every log-prob and rank can be, every word is known."""
+    entropy, logprob = (tokens[name].to_numpy(dtype=float) for name in ("entropy", "logprob"))
+    required = tokens[["run", "checkpoint", *TRAJECTORY, "turn", "index", "token_id", "segment", "text"]]
+    for bad, what in (
+        (required.isna().any(axis=1), "an empty field"),
+        (~np.isfinite(entropy), "an entropy that is no number"),
+        (entropy < 0, "a negative entropy"),
+        (entropy > most + ROUNDING, f"an entropy above {most:.3f} nats, the most its vocabulary allows"),
+        (~(np.isfinite(logprob) & (logprob <= ROUNDING)), "a log-prob that is none"),
+        (~(tokens["rank"] >= 1), "a rank below 1"),
+        (~tokens["segment"].isin(list(SEGMENTS)), "an unknown segment"),
+        (tokens["after_tool"].notna() & ~tokens["after_tool"].isin(list(AFTER)), "an unknown after_tool"),
+        (tokens["correct"].isna(), "no word on whether its answer is right"),
+    ):
+        _refuse(tokens, np.asarray(bad), what, path)
+    for name in ("run", "checkpoint"):
+        if tokens[name].nunique() > 1:
+            raise BadRun(f"{path}: tokens of several {name}s; {_REMEDY}")
+
+
+def _check_positions(tokens: pd.DataFrame, path: Path) -> None:
+    """Each position once, each turn without a gap, `distance` counting from its first token."""
+    key = [*TRAJECTORY, "turn"]
+    _refuse(tokens, tokens.duplicated([*TRAJECTORY, "index"]).to_numpy(), "a position that comes twice", path)
+    groups = tokens.groupby(key, sort=False)
+    place = groups.cumcount()
+    gap = tokens["index"] != groups["index"].transform("min") + place
+    _refuse(tokens, gap.to_numpy(), "a gap before it", path)
+    after, distance = tokens["after_tool"].notna(), tokens["distance"]
+    wrong = (after != distance.notna()) | (after & (distance != place))
+    _refuse(tokens, wrong.to_numpy(), "a distance that is not its place in the turn", path)
+
+
+def _refuse(tokens: pd.DataFrame, bad: np.ndarray, what: str, path: Path) -> None:
+    if bad.any():
+        row = tokens.iloc[int(np.flatnonzero(bad)[0])]
+        raise BadRun(
+            f"{path}: {int(bad.sum())} tokens have {what}, the first is {row['benchmark']} {row['problem']} sample "
+            f"{row['sample']} position {row['index']}; {_REMEDY}"
+        )
+
+
+def read_turns(path: Path, keys: Collection[Key]) -> list[dict[str, Any]]:
+    """The turns of some trajectories of a samples file: no control, the temperature nearest to 1.
 
     Raises:
         BadRun: Missing, or not a samples file.
     """
-    table = _read(path, columns, "python -m verifier evaluate")
-    rows = table.to_pylist()
-    for row in rows:
-        if "verdicts" in row:
-            row["verdicts"] = {name: v for name, v in dict(row["verdicts"] or {}).items() if v is not None}
-    return rows
-
-
-def scored_samples(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The samples that avg@k is over: no control, the temperature nearest to 1, as many of each question.
-
-    A samples file also holds those of controls, of other temperatures, and many more of some questions for pass@k.
-
-    >>> plan = [("none", 0.6, 0), ("none", 1.0, 0), ("none", 1.0, 1), ("tool_off", 1.0, 0)]
-    >>> rows = [{"benchmark": "b", "problem": "p", "control": c, "T": t, "sample": i} for c, t, i in plan]
-    >>> rows.append({"benchmark": "b", "problem": "q", "control": "none", "T": 1.0, "sample": 0})
-    >>> [(row["problem"], row["T"], row["sample"]) for row in scored_samples(rows)]
-    [('p', 1.0, 0), ('q', 1.0, 0)]
-    """
-    plain = [row for row in rows if row["control"] == "none"]
-    nearest: dict[str, float] = {}
-    for row in plain:
-        held = nearest.setdefault(row["benchmark"], row["T"])
-        nearest[row["benchmark"]] = min(held, row["T"], key=lambda t: abs(t - 1.0))
-    near = [row for row in plain if row["T"] == nearest[row["benchmark"]]]
-    last: dict[tuple[str, str], int] = {}
-    for row in near:
-        question = row["benchmark"], row["problem"]
-        last[question] = max(last.get(question, 0), row["sample"])
-    fewest: dict[str, int] = {}
-    for (benchmark, _), sample in last.items():
-        fewest[benchmark] = min(fewest.get(benchmark, sample), sample)
-    return [row for row in near if row["sample"] <= fewest[row["benchmark"]]]
-
-
-def read_tokens(path: Path) -> pd.DataFrame:
-    """A token table, sorted by trajectory and position.
-
-    Raises:
-        BadRun: Missing, or a column is absent.
-    """
-    frame = _read(path, None, "python -m trainer score").to_pandas()
-    missing = [name for name in TOKEN_COLUMNS if name not in frame]
-    if missing:
-        raise BadRun(f"{path}: no column {', '.join(missing)}; write it with python -m trainer score")
-    if frame.empty:
-        raise BadRun(f"{path}: no token; score samples of at least one trajectory")
-    frame["after_tool"] = frame["after_tool"].astype(object).where(frame["after_tool"].notna(), None)
-    return frame.sort_values([*TRAJECTORY, "index"], ignore_index=True)
-
-
-def outcomes(rows: Iterable[dict[str, Any]], grader: str = "strict") -> Outcomes:
-    """Question -> outcomes in the order of samples; rows whose grading failed are left out, never scored 0.
-
-    >>> row = {"problem": "p1", "sample": 0, "verdicts": {"strict": {"verdict": "correct"}}}
-    >>> lost = {"problem": "p1", "sample": 1, "verdicts": {"strict": {"verdict": "infra_failed"}}}
-    >>> outcomes([row, lost])
-    {'p1': [1.0]}
-    """
-    found: dict[str, list[float]] = {}
-    for row in sorted(rows, key=lambda r: (r["problem"], r["sample"])):
-        value = reward_of(VerdictKind(row["verdicts"][grader]["verdict"]))
-        if value is not None:
-            found.setdefault(row["problem"], []).append(value)
-    return found
-
-
-def behaviour(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """One row per sample: lengths, turns, calls, errors, stop reason, verdicts of both graders.
-
-    A call that could not be parsed, named an unknown tool or whose code failed counts as failed (p_err's view).
-    """
-    return pd.DataFrame([_behaviour(row) for row in rows])
-
-
-def sampled_only(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
-    """Refuse rows whose ids were guessed from text: entropy at guessed positions means nothing.
-
-    Raises:
-        BadRun: A row with `ids_source: retokenised`.
-    """
-    guessed = sum(row["ids_source"] == IdsSource.RETOKENISED for row in rows)
-    if guessed:
-        raise BadRun(
-            f"{path}: {guessed} rows hold re-tokenised ids; sample through an engine that returns ids"
-        )
-    return rows
-
-
-def _behaviour(row: dict[str, Any]) -> dict[str, Any]:
-    calls = [turn for turn in row["turns"] if turn["call"] != CallKind.NONE]
-    run = [turn for turn in calls if turn["call"] != CallKind.EXECUTED or turn["result"] is not None]
-    failed = [turn for turn in run if not _call_ok(turn)]
-    verdicts = row["verdicts"]
-    after_error = [t["start"] for t in row["turns"] if failed and t["start"] > failed[0]["start"]]
-    return {
-        "benchmark": row["benchmark"],
-        "problem": row["problem"],
-        "sample": row["sample"],
-        "T": row["T"],
-        "stop": str(row["stop"]),
-        "truncated": row["stop"] in _TRUNCATED,
-        "response_len": len(row["ids"]) - row["prompt_len"],
-        "num_sampled": int(sum(row["mask"])),
-        "num_turns": len(row["turns"]),
-        "num_calls": len(run),
-        "num_failed_calls": len(failed),
-        "first_call_ok": _call_ok(run[0]) if run else None,
-        "num_tokens_after_error": len(row["ids"]) - min(after_error) if after_error else 0,
-        **{f"verdict_{name}": str(v["verdict"]) for name, v in sorted(verdicts.items())},
-        **{f"extracted_{name}": v.get("extracted") for name, v in sorted(verdicts.items())},
-    }
-
-
-def _call_ok(turn: dict[str, Any]) -> bool:
-    return (
-        turn["call"] == CallKind.EXECUTED and turn["result"] is not None and turn["result"]["status"] == "ok"
-    )
-
-
-def _read(path: Path, columns: list[str] | None, writer: str) -> pa.Table:
-    if not path.exists():
-        raise BadRun(f"{path}: missing; write it with {writer}")
+    columns = ["benchmark", "problem", "sample", "control", "T", "turns"]
+    found: dict[Key, dict[str, Any]] = {}
     try:
-        return pq.read_table(path, columns=columns)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise BadRun(f"{path}: not a Parquet file ({str(error).splitlines()[0]}); write it again") from None
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1024, columns=columns):
+                names = batch.select(columns[:5]).to_pylist()
+                for number, row in enumerate(names):
+                    key = row["benchmark"], row["problem"], row["sample"]
+                    if key not in keys or row["control"] != "none":
+                        continue
+                    if key not in found or abs(row["T"] - 1) < abs(found[key]["T"] - 1):
+                        found[key] = row | {"turns": batch.column("turns")[number].as_py()}
+    except (pa.ArrowException, OSError) as error:
+        raise BadRun(f"{path}: not a samples file ({_first(error)}); evaluate the checkpoint again") from None
+    return list(found.values())
+
+
+def _read(path: Path) -> pa.Table:
+    if not path.exists():
+        raise BadRun(f"{path}: missing; write it with python -m trainer score")
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise BadRun(f"{path}: not a Parquet file ({_first(error)}); {_REMEDY}") from None
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

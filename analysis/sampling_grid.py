@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from analysis.entropy import Settings
+from analysis.evaluation import read_evaluation
 from analysis.figures import style
-from analysis.runs import CHECKPOINTS, RINGS, BadRun, Score, read_scores
+from analysis.files import BadRun
+from analysis.runs import CHECKPOINTS, RINGS, Score
 from analysis.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
 from analysis.tables.grid import DASH, Grid
 
@@ -33,14 +36,21 @@ def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
         BadRun: the CSV lacks a column.
     """
     if stored.is_file():
-        table = pd.read_csv(stored)
+        try:
+            table = pd.read_csv(stored)
+        except (ValueError, OSError) as error:
+            first = str(error).splitlines()[0]
+            raise BadRun(f"{stored}: is no CSV ({first}); is it pass_at_k.csv?") from None
         if missing := set(COLUMNS) - set(table.columns):
             raise BadRun(f"{stored}: lacks the columns {', '.join(sorted(missing))}; is it pass_at_k.csv?")
+        numbers = table[["temperature", "k", "value", "low", "high", "num_questions"]]
+        if table.empty or not all(map(is_numeric_dtype, numbers.dtypes)) or numbers.isna().any(axis=None):
+            raise BadRun(f"{stored}: holds no rows, or a field that is no number; is it pass_at_k.csv?")
         return table
     rows = [
         row
         for path in sorted(stored.glob("*/summary.json"))
-        for score in read_scores(path)
+        for score in read_evaluation(path.parent).scores
         if score.benchmark in (*RINGS, POOLED) and score.metric.startswith("avg@")
         if (score.control, score.grader) == ("none", "strict")
         for row in pass_rows(path.parent.name, score, settings)

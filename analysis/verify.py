@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.runs import CHECKPOINTS, BadRun, Run, find_score, read_json, read_jsonl
+from analysis.files import BadRun, object_of, read_json, read_jsonl
+from analysis.lineage import check_run
+from analysis.runs import CHECKPOINTS, Run, find_score
 
 CHANCE_SLACK = 0.03
 """How far above the best constant answer permuted golds may score; answers of one family repeat now and then."""
@@ -33,8 +35,11 @@ def verify(root: Path) -> list[Check]:
     checks = []
     for name, look in _LOOKS:
         try:
-            checks += list(look(name, run))
-        except (BadRun, OSError, KeyError) as error:
+            found = list(look(name, run))
+            if not found and name in _ALWAYS:
+                found = [Check(name=name, ok=False, detail="there is nothing to check")]
+            checks += found
+        except (BadRun, OSError, KeyError, TypeError) as error:
             checks.append(Check(name=name, ok=False, detail=f"cannot be checked: {error}"))
     return checks
 
@@ -46,8 +51,13 @@ def to_json(checks: list[Check]) -> dict[str, Any]:
 
 def judge(path: Path) -> list[str]:
     """Lines for the checks of a verify.json that fell short; empty when all hold."""
-    record = read_json(path)
-    return [f"{check['name']}: {check['detail']}" for check in record["checks"] if not check["ok"]]
+    checks = object_of(path).get("checks")
+    if not isinstance(checks, list) or not checks:
+        raise BadRun(f"{path}: holds no check; run python -m analysis verify again")
+    for check in checks:
+        if not isinstance(check, dict) or not isinstance(check.get("ok"), bool):
+            raise BadRun(f"{path}: a check without an outcome; run python -m analysis verify again")
+    return [f"{check.get('name')}: {check.get('detail')}" for check in checks if not check["ok"]]
 
 
 def _digests(name: str, run: Run) -> Iterator[Check]:
@@ -108,12 +118,22 @@ def _controls(name: str, run: Run) -> Iterator[Check]:
         yield Check(name=f"{name} {checkpoint}", ok=ok, detail=detail)
 
 
+def _evaluations(name: str, run: Run) -> Iterator[Check]:
+    """Every summary is what its samples give, and all belong to this run."""
+    check_run(run)
+    detail = f"{len(run.summaries())} summaries are what their samples give"
+    yield Check(name=name, ok=True, detail=detail)
+
+
+_ALWAYS = frozenset({"digests", "lineage", "metrics"})
+"""Looks that find something in every run that was trained."""
 _LOOKS: tuple[tuple[str, Callable[[str, Run], Iterator[Check]]], ...] = (
     ("digests", _digests),
     ("duplicates", _duplicates),
     ("lineage", _lineage),
     ("metrics", _metrics),
     ("controls", _controls),
+    ("evaluations", _evaluations),
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,35 +17,25 @@ from trainer.tokenizer import FolderCodec
 from trainer.trajectories import read_parquet
 from trainer.types import Trajectory
 
-T = TypeVar("T")
-
 
 def show(data: Path, checkpoint: Path | None, count: int, rollout: RolloutSection) -> None:
     """Print the first rows of a file of documents, problems or trajectories; trained tokens are bold green."""
     console = Console(highlight=False)
     if data.suffix == ".parquet":
-        trajectories = _some(data, read_parquet(data), "trajectories")
         codec = _codec(checkpoint)
-        for trajectory in trajectories[:count]:
+        for trajectory in read_parquet(data)[:count]:
             _trajectory(console, trajectory, codec)
     elif _holds_documents(data):
-        documents = _some(data, read_documents(data), "SFT documents")
         codec = _codec(checkpoint)
-        for document in documents[:count]:
+        for document in read_documents(data)[:count]:
             _document(console, document, codec, rollout)
     else:
-        for problem in _some(data, read_problems(data), "problems")[:count]:
+        for problem in read_problems(data)[:count]:
             console.print(
                 f"[bold]{escape(problem.id)}[/bold] level {problem.level} {escape(problem.family)} = "
                 f"{escape(problem.answer)}"
             )
             console.print(Text(problem.prompt))
-
-
-def _some(path: Path, rows: list[T], what: str) -> list[T]:
-    if not rows:
-        raise ConfigError(f"{path}: is empty; give a file of {what}")
-    return rows
 
 
 def _codec(checkpoint: Path | None) -> FolderCodec:
@@ -56,15 +45,11 @@ def _codec(checkpoint: Path | None) -> FolderCodec:
 
 
 def _holds_documents(path: Path) -> bool:
-    """Whether the first line that is not blank is an SFT document; readers name what is wrong with the file."""
     try:
-        with path.open("rb") as file:
-            first = next((line for line in file if line.strip()), b"")
+        with path.open(encoding="utf-8") as file:
+            return '"turns"' in file.readline()
     except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be read ({error.strerror}); give a JSONL or Parquet file"
-        ) from None
-    return b'"turns"' in first
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _document(console: Console, document: Document, codec: FolderCodec, rollout: RolloutSection) -> None:

@@ -121,7 +121,12 @@ def evaluate(
     result = Evaluation()
     asked = [(plan, questions_of(plan, runtime, rings, view.eval.seed, result.unavailable)) for plan in plans]
     refuse_twice(asked)
-    _refuse_missing(asked, result.unavailable, runtime, must_have_all)
+    if result.unavailable and must_have_all:
+        raise FellShort("; ".join(result.unavailable.values()))
+    if result.unavailable and runtime.preset in MUST_REACH:
+        raise ConfigError("; ".join(result.unavailable.values()))
+    if not any(questions for _, questions in asked):
+        raise FellShort("; ".join(["nothing to evaluate", *result.unavailable.values()]))
     golds = [
         [q.benchmark.name, p.id, p.answer] for _, questions in asked for q in questions for p in q.problems
     ]
@@ -132,7 +137,8 @@ def evaluate(
         "sandbox": view.sandbox.model_dump(mode="json"),
     }
     fingerprint = digest([identity, place.name, place.endpoint, served, sections, golds])
-    if before := finished(out, fingerprint, sections["plans"], overwrite=overwrite):
+    before = finished(out, fingerprint, sections["plans"], overwrite=overwrite)
+    if before is not None:
         print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
         return before
     with WorkDir.open(work, fingerprint) as folder:
@@ -145,6 +151,7 @@ def evaluate(
             "served_model": served,
             "variant": place.variant,
             "settings": sections,
+            "benchmarks": {q.benchmark.name: q.digest for _, questions in asked for q in questions},
             "paper_differences": [
                 row.to_json()
                 for plan, questions in asked
@@ -153,21 +160,6 @@ def evaluate(
             ],
         }
         return _write(result, out, folder, facts, time.monotonic() - began)
-
-
-def _refuse_missing(
-    asked: Sequence[tuple[EvalPlan, Sequence[Questions]]],
-    unavailable: dict[str, str],
-    runtime: RuntimeSection,
-    must_have_all: bool,
-) -> None:
-    """End before anything is sampled where a benchmark is missing that may not be, or all of them are."""
-    if unavailable and must_have_all:
-        raise FellShort("; ".join(unavailable.values()))
-    if unavailable and runtime.preset in MUST_REACH:
-        raise ConfigError("; ".join(unavailable.values()))
-    if not any(questions for _, questions in asked):
-        raise FellShort("; ".join(["nothing to evaluate", *unavailable.values()]))
 
 
 def _run_plan(
@@ -384,8 +376,6 @@ def _slice(checkpoint: str, name: str, plan: EvalPlan, view: Any) -> Slice:
 def _add_scores(
     result: Evaluation, questions: Questions, trajectories: Sequence[Trajectory], about: Slice
 ) -> None:
-    from trainer.metrics import rollout_metrics
-
     declared, problems = questions.benchmark, questions.problems
     if declared.scoring is Scoring.INSTRUCTIONS:
         from verifier.instruction_scores import instruction_row, instruction_scores
@@ -412,7 +402,7 @@ def _add_scores(
             "temperature": about.temperature,
             "control": about.control,
         }
-        | behaviour(trajectories, rollout_metrics)
+        | behaviour(trajectories)
     )
 
 

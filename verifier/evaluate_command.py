@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from config.model import EvalPlan
 
 SECTIONS = ("rollout", "sandbox", "eval", "analysis")
-ProfileOption = Annotated[
-    str | None,
-    typer.Option(
-        help="paper: the published settings for the benchmarks named; options and --set win over it."
-    ),
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print settings and cost; sample nothing.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a finished evaluation in OUT.")]
 
 
 def evaluate(
@@ -57,12 +49,21 @@ def evaluate(
             help="OpenAI-compatible server, such as http://127.0.0.1:8000/v1; the checkpoint gives the tokenizer."
         ),
     ] = None,
-    profile: ProfileOption = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="paper: the published settings for the benchmarks named; options and --set win over it."
+        ),
+    ] = None,
     variant: Annotated[
         str | None, typer.Option(help="One setting changed, such as turns_5; see --dry-run.")
     ] = None,
-    dry_run: DryRunOption = False,
-    overwrite: OverwriteOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print settings and cost; sample nothing.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a finished evaluation in OUT.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
     sections: SectionsOption = None,
     runtime: RuntimeOption = None,
@@ -86,7 +87,9 @@ def evaluate(
         if dry_run:
             typer.echo("\n".join(lines_of(plans, view)))
             return
-        _require_folders(data, rings)
+        for option, folder in (("--data", data), ("--rings", rings)):
+            if folder is not None and not folder.is_dir():
+                raise ConfigError(f"{option} {folder}: is not a folder")
         if endpoint is None:
             refuse_without_engine(where.preset)
         if data is not None:
@@ -106,13 +109,6 @@ def evaluate(
             overwrite=overwrite,
         )
         _show(summary, as_json)
-
-
-def _require_folders(data: Path | None, rings: Path | None) -> None:
-    """A mistyped folder is an error, not a folder without benchmarks."""
-    for option, folder in (("--data", data), ("--rings", rings)):
-        if folder is not None and not folder.is_dir():
-            raise ConfigError(f"{option} {folder} is not a folder; name the one that holds the problem files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from config.errors import ConfigError
 from config.model import EvalPlan, RuntimeSection
+from config.sections import digest
 from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
 from verifier.function_calls import Kind, kind_of, published_checker
 
@@ -39,6 +40,11 @@ class Questions:
         from verifier.benchmarks.gpqa_diamond import rearrange
 
         return rearrange(problem, seed=self.seed, repeat=sample)
+
+    @property
+    def digest(self) -> str:
+        """Identity of what is asked and of its golds: two evaluations with another one are other measurements."""
+        return digest([[problem.id, problem.prompt, problem.answer] for problem in self.problems])
 
     @property
     def needs_backend(self) -> bool:

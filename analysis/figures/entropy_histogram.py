@@ -10,7 +10,7 @@ from analysis.entropy import REASONING, Settings, choose_trajectories
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
 from analysis.runs import Run
-from analysis.samples import read_tokens
+from analysis.samples import read_scored
 
 BINS = 40
 GROUPS = (("reasoning", style.BLUE), ("tool call", style.ORANGE), ("answer", style.GREEN))
@@ -22,7 +22,7 @@ def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     if not files:
         return pd.DataFrame()
     checkpoint = list(files)[-1]
-    tokens = choose_trajectories(read_tokens(files[checkpoint]), settings.num_trajectories, settings.seed)
+    tokens = choose_trajectories(read_scored(run, checkpoint), settings.num_trajectories, settings.seed)
     edges = np.linspace(0, max(float(tokens["entropy"].max()), 0.1), BINS + 1)
     group = tokens["segment"].map(_group)
     rows = []

@@ -9,7 +9,7 @@ from analysis.entropy import Settings, choose_trajectories, profile
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
 from analysis.runs import Run
-from analysis.samples import read_tokens
+from analysis.samples import read_scored
 
 LINES = (
     ("first_turn", "start of the first turn (control)", style.MUTED),
@@ -21,8 +21,8 @@ LINES = (
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     """The profile of each scored checkpoint."""
     frames = []
-    for checkpoint, path in run.token_files().items():
-        tokens = choose_trajectories(read_tokens(path), settings.num_trajectories, settings.seed)
+    for checkpoint in run.token_files():
+        tokens = choose_trajectories(read_scored(run, checkpoint), settings.num_trajectories, settings.seed)
         frames.append(profile(tokens, settings).assign(checkpoint=checkpoint))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.benches import sandbox_rows
+from analysis.benches import sandbox_bench, sandbox_rows
 from analysis.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
@@ -14,7 +14,7 @@ from analysis.runs import Run
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     """Verified calls per second against calls in flight."""
-    return sandbox_rows(run.bench("sandbox"))
+    return sandbox_rows(sandbox_bench(run))
 
 
 def draw(table: pd.DataFrame) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.benches import scheduler_rows
+from analysis.benches import scheduler_bench, scheduler_rows
 from analysis.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
@@ -14,7 +14,7 @@ from analysis.runs import Run
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     """Makespans, and the same relative to ours and to the lower bound."""
-    return scheduler_rows(run.bench("scheduler"))
+    return scheduler_rows(scheduler_bench(run))
 
 
 def draw(table: pd.DataFrame) -> Figure:

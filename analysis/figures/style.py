@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from analysis.files import write_bytes, write_text
 
 INK = "#222222"
 MUTED = "#767676"
@@ -81,7 +84,6 @@ def new_figure(rows: int = 1, columns: int = 1, height: float = 2.6) -> tuple[Fi
 
 def save(figure: Figure, folder: Path, name: str, title: str) -> None:
     """Write PDF, PNG and SVG without dates or versions in their metadata."""
-    folder.mkdir(parents=True, exist_ok=True)
     metadata = {
         "pdf": {"Title": title, "Creator": None, "Producer": None, "CreationDate": None},
         "png": {"Title": title, "Software": None},
@@ -91,13 +93,14 @@ def save(figure: Figure, folder: Path, name: str, title: str) -> None:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for suffix in FORMATS:
-        figure.savefig(folder / f"{name}.{suffix}", metadata=metadata[suffix])
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=suffix, metadata=metadata[suffix])
+        write_bytes(folder / f"{name}.{suffix}", drawn.getvalue())
 
 
 def save_table(table: pd.DataFrame, path: Path) -> None:
     """CSV with a fixed number format and line end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.to_csv(path, index=False, float_format="%.8g", lineterminator="\n")
+    write_text(path, table.to_csv(index=False, float_format="%.8g", lineterminator="\n"))
 
 
 def no_data(reason: str) -> Figure:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.files import write_text
+
 DASH = "-"
 """A cell without a value."""
 
@@ -108,9 +110,8 @@ def _tex(text: str) -> str:
 
 def write(grid: Grid, out: Path) -> None:
     """Write the three files."""
-    out.mkdir(parents=True, exist_ok=True)
     for suffix, text in (("csv", to_csv(grid)), ("md", to_markdown(grid)), ("tex", to_latex(grid))):
-        (out / f"{grid.name}.{suffix}").write_text(text, encoding="utf-8")
+        write_text(out / f"{grid.name}.{suffix}", text)
 
 
 def percent_cell(value: float | None, low: float | None = None, high: float | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.entropy import Settings
 from analysis.figures.plot import Reference
 from analysis.runs import Run, find_score
-from analysis.samples import behaviour, read_samples, scored_samples
+from analysis.sample_table import graded, read_sample_table, scored_samples
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 
 BENCHMARKS = {
@@ -18,19 +18,6 @@ BENCHMARKS = {
 }
 METRICS = {"bfcl_v3": "overall_v3"}
 """Where the published number is not an average over questions."""
-BEHAVIOUR_COLUMNS = [
-    "benchmark",
-    "stop",
-    "ids",
-    "mask",
-    "prompt_len",
-    "turns",
-    "verdicts",
-    "problem",
-    "sample",
-    "T",
-    "control",
-]
 
 
 def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
@@ -63,8 +50,8 @@ def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     """Mean response tokens, turns, calls, failed calls and truncation per evaluation; published lengths below."""
     own = []
     for name, path in run.samples_files().items():
-        frame = behaviour(scored_samples(read_samples(path, BEHAVIOUR_COLUMNS)))
-        for benchmark, part in frame.groupby("benchmark"):
+        frame = graded(scored_samples(read_sample_table(path)))
+        for benchmark, part in frame.groupby("benchmark", observed=True):
             calls = int(part["num_calls"].sum())
             right = part[part["verdict_strict"] == "correct"]
             right_calls = int(right["num_calls"].sum())
@@ -101,7 +88,7 @@ def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
             "truncated %",
         ],
         groups={"this run": own, "published": published},
-        note="The samples of avg@k: no control, the temperature nearest to 1. Tokens of the response, tool responses "
-        "included. A failed call could not be parsed, named an unknown "
+        note="The samples of avg@k: no control, the temperature nearest to 1, none that the suite lost. Tokens of the "
+        "response, tool responses included. A failed call could not be parsed, named an unknown "
         "tool, or its code did not end well. Token counts of different tokenizers do not compare.",
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.runs import CHECKPOINTS, RINGS
-from analysis.statistics import avg_at_k, score_interval
+from analysis.statistics import avg_at_k, pass_at_k_by_question, score_interval
+from config.sections import digest
 from sandbox.records import Status, ToolError, ToolResult
+from tests.analysis.fake_benches import SANDBOX_BENCH, SCHEDULER_BENCH
+from trainer.trajectories import write_parquet
 from trainer.types import CallKind, StopReason, Trajectory, Turn
-from verifier.verdict import Verdict, VerdictKind
+from verifier.verdict import Verdict, VerdictKind, reward_of
 
 SKILL = {"base": 0.02, "sft": 0.35, "rl1": 0.5, "rl2": 0.55, "rl3": 0.65}
 STEPS = {"rl1": 12, "rl2": 6, "rl3": 8}
@@ -37,61 +42,169 @@ class FakeRun:
         """Fill `root` and return it."""
         rng = np.random.default_rng(self.seed)
         _put(root / "run.json", {"run": root.name, "preset": "tiny", "started_unix": 1_700_000_000.0})
-        _put(root / "data" / "manifest.json", {"schema": 1, "counts": {"train": 4000}, "digest": "d" * 64})
+        _put(root / "data" / "test.json", {"problems": self.questions})
+        files = {"test.json": sha256(root / "data" / "test.json")}
+        _put(root / "data" / "manifest.json", {"schema": 1, "files": files, "facts": {"train": 4000}})
         _put(root / "bench" / "sandbox.json", SANDBOX_BENCH)
         _put(root / "bench" / "scheduler.json", SCHEDULER_BENCH)
-        for checkpoint in self.only:
-            folder = root / "checkpoints" / checkpoint
-            _put(
-                folder / "manifest.json", {"schema": 1, "steps": 10, "parent": None, "digest": checkpoint * 8}
-            )
-            _put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
-            self._evaluate(root, checkpoint, rng)
-        self._controls(root, rng)
-        write_arms(root)
         if self.metrics:
             write_metrics(root, rng)
+        for checkpoint in self.only:
+            self._train(root, checkpoint)
+            self._evaluate(root, checkpoint, rng)
+        write_arms(root)
         if self.tokens:
             for checkpoint in ("sft", "rl3"):
-                write_tokens(root / "score" / checkpoint / "tokens.parquet", root.name, checkpoint, rng)
+                folder = root / "score" / checkpoint
+                write_tokens(folder / "tokens.parquet", root.name, checkpoint, rng)
+                publish_tokens(root, checkpoint)
         return root
 
+    def _train(self, root: Path, checkpoint: str) -> None:
+        folder = root / "checkpoints" / checkpoint
+        _put(folder / "config.json", {"vocab_size": 400, "of": f"{root.name} {checkpoint} {self.seed}"})
+        metrics = root / "metrics" / f"{checkpoint}.jsonl"
+        facts = {"metrics_sha256": sha256(metrics)} if metrics.exists() else {}
+        files = {"config.json": sha256(folder / "config.json"), "chat_template.jinja": "t" * 64}
+        manifest = {
+            "schema": 1,
+            "stage": checkpoint,
+            "steps": 10,
+            "parent": None,
+            "files": files,
+            "facts": facts,
+        }
+        _put(folder / "manifest.json", manifest)
+        _put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
+
     def _evaluate(self, root: Path, checkpoint: str, rng: np.random.Generator) -> None:
-        skill, scores, trajectories = dict(self.skill)[checkpoint], [], []
-        pooled: dict[str, list[float]] = {}
-        for ring, penalty in zip(RINGS, (1.0, 0.8, 0.4), strict=True):
-            outcomes = _outcomes(ring, self.questions, self.k, skill * penalty, rng)
-            pooled |= outcomes
-            scores.append(score_row(checkpoint, ring, outcomes, k=self.k))
-            trajectories += [
-                fake_trajectory(root.name, checkpoint, ring, question, i, bool(value), rng)
-                for question, values in outcomes.items()
-                for i, value in enumerate(values)
-            ]
+        skill = dict(self.skill)[checkpoint]
+        outcomes = {
+            ring: _outcomes(ring, self.questions, self.k, skill * penalty, rng)
+            for ring, penalty in zip(RINGS, (1.0, 0.8, 0.4), strict=True)
+        }
+        pooled = {question: values for ring in RINGS for question, values in outcomes[ring].items()}
+        scores = [score_row(checkpoint, ring, outcomes[ring], k=self.k) for ring in RINGS]
         scores.append(score_row(checkpoint, "procedural", pooled, k=self.k))
         scores.append(score_row(checkpoint, "procedural", pooled, k=self.k, grader="rstar_compat"))
+        if self.k > 1:
+            scores.append(pass_row(checkpoint, "procedural", pooled, k=self.k))
         for benchmark, count in (("aime24", 30), ("aime25", 30), ("math500", 50)):
-            outcomes = _outcomes(benchmark, count, self.k, skill * 0.03, rng)
-            scores.append(score_row(checkpoint, benchmark, outcomes, k=self.k))
+            outcomes[benchmark] = _outcomes(benchmark, count, self.k, skill * 0.03, rng)
+            scores.append(score_row(checkpoint, benchmark, outcomes[benchmark], k=self.k))
+        trajectories = fake_trajectories(root.name, checkpoint, outcomes, rng)
+        plans = [plan(checkpoint, ["procedural", "aime24", "aime25", "math500"], self.k)]
+        if checkpoint == "rl3":
+            plans.append(plan(checkpoint, ["procedural"], 1, control="tool_off"))
+            scores += self._controls(root, trajectories, rng)
         folder = root / "eval" / checkpoint
-        _put(folder / "summary.json", {"scores": scores})
+        write_parquet(trajectories, folder / "samples.parquet")
+        publish(folder, scores, plans)
         _put(folder / "unavailable.json", UNAVAILABLE)
         _put(folder / "run.json", {"seconds": 20.0})
-        pd.DataFrame([t.to_json() for t in trajectories]).to_parquet(folder / "samples.parquet")
 
-    def _controls(self, root: Path, rng: np.random.Generator) -> None:
+    def _controls(
+        self, root: Path, trajectories: list[Trajectory], rng: np.random.Generator
+    ) -> list[dict[str, Any]]:
+        rows, pooled = [], {}
         for control, skill in CONTROL_SKILL.items():
-            pooled: dict[str, list[float]] = {}
-            for ring in RINGS:
-                pooled |= _outcomes(ring, self.questions, 1, skill, rng)
-            rows = [score_row("rl3", "procedural", pooled, k=1, control=control)]
-            _put(root / "eval" / f"rl3_{control}" / "summary.json", {"scores": rows})
-        chance = score_row("rl3", "procedural", pooled, k=1) | {
-            "metric": "chance",
-            "value": 0.05,
-            "questions": {},
-        }
-        _put(root / "eval" / "chance" / "summary.json", {"scores": [chance]})
+            outcomes = {ring: _outcomes(ring, self.questions, 1, skill, rng) for ring in RINGS}
+            pooled = {question: values for part in outcomes.values() for question, values in part.items()}
+            rows.append(score_row("rl3", "procedural", pooled, k=1, control=control))
+            if control == "tool_off":
+                trajectories += fake_trajectories(root.name, "rl3", outcomes, rng, control)
+        chance = {"metric": "chance", "value": 0.05, "low": 0.05, "high": 0.05, "questions": {}}
+        return [*rows, score_row("rl3", "procedural", pooled, k=1) | chance]
+
+
+def plan(
+    checkpoint: str, benchmarks: list[str], k: int, control: str = "none", T: float = 1.0
+) -> dict[str, Any]:
+    """One plan of an evaluation."""
+    return {"checkpoint": checkpoint, "benchmarks": benchmarks, "k": k, "temperature": T, "limit": None,
+            "control": control, "deep_k": None, "deep_limit": None}  # fmt: skip
+
+
+def publish(folder: Path, scores: list[dict[str, Any]], plans: list[dict[str, Any]]) -> None:
+    """Write the summary of the samples as they lie there."""
+    checkpoint = folder.parents[1] / "checkpoints" / folder.name / "manifest.json"
+    known = checkpoint.exists()
+    summary = {
+        "checkpoint_digest": digest(json.loads(checkpoint.read_text())["files"]) if known else "c" * 64,
+        "engine": "local", "served_model": None, "variant": None, "paper_differences": [],
+        "settings": SETTINGS | {"plans": plans},
+        "policies": {"strict": ["numbers"]},
+        "unavailable": UNAVAILABLE,
+        "scores": scores,
+        "samples_sha256": sha256(folder / "samples.parquet"),
+    }  # fmt: skip
+    _put(folder / "summary.json", summary)
+
+
+def republish(folder: Path, trajectories: list[Trajectory]) -> None:
+    """Write other samples into an evaluation folder, and the summary that they give."""
+    summary = json.loads((folder / "summary.json").read_text())
+    write_parquet(trajectories, folder / "samples.parquet")
+    scores = []
+    for row in summary["scores"]:
+        names = RINGS if row["benchmark"] == "procedural" else (row["benchmark"],)
+        outcomes: dict[str, list[float]] = {}
+        for t in sorted(trajectories, key=lambda t: t.sample):
+            if t.benchmark in names and (t.control, t.T) == (row["control"], row["temperature"]):
+                verdict = reward_of(t.verdicts[row["grader"]].verdict)
+                if verdict is not None:
+                    outcomes.setdefault(t.problem, []).append(verdict)
+        if row["metric"].startswith("avg@") and row["control"] not in ("shuffled_golds", "mute"):
+            k = min(map(len, outcomes.values()))
+            row = score_row(
+                row["checkpoint"], row["benchmark"], outcomes, k=k, control=row["control"],
+                temperature=row["temperature"], grader=row["grader"],
+            )  # fmt: skip
+        elif row["metric"].startswith("pass@"):
+            row = pass_row(row["checkpoint"], row["benchmark"], outcomes, k=int(row["metric"][5:]))
+        scores.append(row)
+    publish(folder, scores, summary["settings"]["plans"])
+
+
+def publish_tokens(root: Path, checkpoint: str) -> None:
+    """Write the manifest of a token table as it lies there."""
+    folder, samples = root / "score" / checkpoint, root / "eval" / checkpoint / "samples.parquet"
+    facts = {"files": {"tokens.parquet": sha256(folder / "tokens.parquet")}, "vocab_size": 400}
+    _put(folder / "manifest.json", facts | ({"samples_sha256": sha256(samples)} if samples.exists() else {}))
+    _put(folder / "run.json", {"seconds": 1.0})
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def fake_trajectories(
+    run: str,
+    checkpoint: str,
+    outcomes: dict[str, dict[str, list[float]]],
+    rng: np.random.Generator,
+    control: str = "none",
+) -> list[Trajectory]:
+    """One trajectory per outcome, by benchmark and question."""
+    made = [
+        fake_trajectory(run, checkpoint, benchmark, question, i, bool(value), rng)
+        for benchmark, part in outcomes.items()
+        for question, values in part.items()
+        for i, value in enumerate(values)
+    ]
+    for trajectory in made:
+        trajectory.control = control
+    return made
+
+
+def pass_row(checkpoint: str, benchmark: str, outcomes: dict[str, list[float]], *, k: int) -> dict[str, Any]:
+    """pass@k of the same outcomes."""
+    by_question = pass_at_k_by_question(outcomes, k)
+    spread = score_interval({question: [value] for question, value in by_question.items()}, seed=0)
+    value = sum(by_question.values()) / len(by_question)
+    return score_row(checkpoint, benchmark, outcomes, k=k) | {
+        "metric": f"pass@{k}", "value": value, "low": spread.low, "high": spread.high, "questions": {},
+    }  # fmt: skip
 
 
 def write_arms(root: Path) -> None:
@@ -170,7 +283,8 @@ def fake_trajectory(
         error=error,
     )
     length = int(rng.integers(30, 60))
-    ids = [int(x) for x in rng.integers(5, 400, 20 + length)]
+    prompt = np.random.default_rng(zlib.crc32(problem.encode())).integers(5, 400, 20)
+    ids = [int(x) for x in [*prompt, *rng.integers(5, 400, length)]]
     code = "print(6 * 7)"
     middle = 20 + length // 2
     turns = [
@@ -271,6 +385,17 @@ def _metric_row(stage: str, step: int, t: float, rng: np.random.Generator) -> di
     }
 
 
+SETTINGS = {
+    "eval": {"top_p": 1.0, "max_prompt": 512, "max_response": 256, "max_turns": 4, "seed": 0},
+    "rollout": {
+        "system": "brief",
+        "tool": {"name": "python", "state": "stateless", "own": None, "response_chars": 256},
+        "kv_tokens": 16384,
+    },
+    "sandbox": {"cpu_s": 1.0, "wall_s": 10.0, "memory_mib": 256, "output_bytes": 4096, "preload": []},
+}  # fmt: skip
+
+
 def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
@@ -308,7 +433,7 @@ def _token_rows(
             level = {"reason": 0.4, "tool_call": 0.08, "answer": 0.05}[segment] + (1.2 if fork else 0.0)
             if turn == 1 and segment == "reason" and i < 6:
                 level += 0.9 if after == "ok" else 1.3
-            entropy = float(level * rng.gamma(4.0, 0.25))
+            entropy = min(float(level * rng.gamma(4.0, 0.25)), 5.9)  # at most ln 400
             rows.append(
                 {
                     "run": run,
@@ -334,50 +459,6 @@ def _token_rows(
     return rows
 
 
-SANDBOX_BENCH = {
-    "calls_per_s": [
-        {"in_flight": 1, "ours": 310.0, "peer": 11.0},
-        {"in_flight": 16, "ours": 640.0, "peer": 20.0},
-        {"in_flight": 64, "ours": 655.0, "peer": 24.0},
-    ],
-    "latency_s": {"p50": 0.003, "p99": 0.02, "mean": 0.004},
-    "num_ok": 2000,
-    "num_lost": 0,
-}
-POLICIES = {
-    "static_together_synchronised_tools": 1.8,
-    "least_in_flight": 1.3,
-    "worst_case_reserve": 1.1,
-    "forecast": 1.0,
-}
-SCHEDULER_BENCH = {
-    "simulated": True,
-    "seeds": [1, 2, 3, 4, 5],
-    "runs": [
-        {
-            "workload": w,
-            "seed": s,
-            "policy": p,
-            "simulated_makespan_s": 100 * ratio * (1 + 0.01 * s * (ratio > 1.2)),
-        }
-        for w in ("synthetic-8k", "synthetic-12k")
-        for s in (1, 2, 3, 4, 5)
-        for p, ratio in POLICIES.items()
-    ],
-    "summary": [
-        {
-            "workload": w,
-            "policy": p,
-            "simulated_makespan_s": 100 * ratio,
-            "simulated_makespan_over_ours": ratio,
-            "low": 0.99 * ratio,
-            "high": 1.01 * ratio,
-            "simulated_makespan_over_bound": 1.2 * ratio,
-        }
-        for w in ("synthetic-8k", "synthetic-12k")
-        for p, ratio in POLICIES.items()
-    ],
-}
 UNAVAILABLE = [
     {"benchmark": "bfcl_v3", "how": "give a checkout of the function-calling benchmark with --data"},
     {"benchmark": "gpqa_diamond", "how": "accept its licence, put the archive under --data"},

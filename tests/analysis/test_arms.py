@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,14 @@ from analysis.claims import ArmDifference, read_claims
 from analysis.cli import app
 from analysis.entropy import Settings
 from analysis.figures import doses
-from analysis.runs import BadRun, Run, read_scores
+from analysis.files import BadRun
+from analysis.runs import RINGS, Run, read_scores
 from analysis.sampling_grid import grid_of, table_of
 from config.arms import ablation_runs, load_arms
+from tests.analysis.fake_run import fake_trajectories, plan, publish, score_row
 from trainer.endpoints import MEANS
+from trainer.trajectories import write_parquet
+from trainer.types import Trajectory
 
 CLAIMS = Path(__file__).parents[2] / "results" / "reference" / "claims.yaml"
 PAIRS = [("main", 0), ("main", 1), ("sft_seed_1", 0), ("sft_seed_1", 1)]
@@ -185,16 +190,23 @@ def test_doses_name_arms_that_are_run() -> None:
 
 
 def write_member(folder: Path, member: str, skill: float) -> None:
-    """A summary as `evaluate` writes it: 20 questions with 4 samples at two temperatures."""
+    """A folder as `evaluate` writes it: 7 questions a ring with 4 samples at two temperatures."""
     rng = np.random.default_rng(len(member))
-    scores = [
-        {"checkpoint": member, "benchmark": "procedural", "metric": "avg@4", "temperature": temperature,
-         "control": "none", "value": skill, "low": 0.0, "high": 1.0, "num_questions": 20, "num_samples": 80,
-         "grader": grader, "questions": {f"q{q}": (rng.random(4) < skill).astype(float).tolist() for q in range(20)}}
-        for temperature in (0.6, 1.0) for grader in ("strict", "rstar_compat")
-    ]  # fmt: skip
-    folder.mkdir(parents=True)
-    (folder / "summary.json").write_text(json.dumps({"scores": scores}))
+    scores: list[dict[str, Any]] = []
+    trajectories: list[Trajectory] = []
+    for temperature in (0.6, 1.0):
+        outcomes = {
+            ring: {f"{ring}-{q}": (rng.random(4) < skill).astype(float).tolist() for q in range(7)}
+            for ring in RINGS
+        }
+        pooled = {question: values for part in outcomes.values() for question, values in part.items()}
+        for grader in ("strict", "rstar_compat"):
+            row = score_row(member, "procedural", pooled, k=4, temperature=temperature, grader=grader)
+            scores.append(row)
+        made = fake_trajectories("grid", member, outcomes, rng)
+        trajectories += [replace(trajectory, T=temperature) for trajectory in made]
+    write_parquet(trajectories, folder / "samples.parquet")
+    publish(folder, scores, [plan(member, ["procedural"], 4, T=T) for T in (0.6, 1.0)])
 
 
 def test_the_sampling_grid_reads_every_k_from_the_same_samples(tmp_path: Path) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.claims import Claim, Effect, NoEndpoint, Verdict, decide, judge, read_claims
 from analysis.effects import measure_run
 from analysis.entropy import Settings
-from analysis.runs import BadRun, Run
+from analysis.files import BadRun
+from analysis.runs import Run
 from tests.analysis.conftest import REFERENCE
-from tests.analysis.fake_run import FakeRun
+from tests.analysis.fake_run import FakeRun, publish_tokens
 
 CLAIMS = read_claims(REFERENCE / "claims.yaml")
 
@@ -137,9 +140,45 @@ def test_arms_are_judged_by_seed(
 
 def test_entropy_claims_of_a_built_in_effect(run: Run, settings: Settings) -> None:
     found = _verdicts(run, settings)
-    assert found["reflection-tokens"] == Verdict.SAME_DIRECTION
-    assert found["reflection-beyond-turn-start"] == Verdict.SAME_DIRECTION
-    assert found["coding-tokens"] == Verdict.SAME_DIRECTION
+    for name in (
+        "reflection-tokens",
+        "reflection-against-reasoning",
+        "coding-tokens",
+        "coding-against-reasoning",
+    ):
+        assert found[name] == Verdict.SAME_DIRECTION
+
+
+def test_a_contrast_that_cannot_be_made_is_marked_and_is_in_no_family(run: Run, settings: Settings) -> None:
+    """The control of the fake run is empty: no later turn begins without a tool response."""
+    rows = {row["id"]: row for row in judge(CLAIMS, measure_run(run, settings), preset="tiny")}
+    marked = rows["reflection-beyond-turn-start"]
+    assert marked["verdict"] == Verdict.NOT_TESTABLE
+    assert marked["note"] == "not available: no later turn begins without a tool response before it"
+    assert (marked["value"], marked["p_holm"]) == (None, None)
+    levels = {
+        row["confidence"] for row in rows.values() if row["family"] == "entropy" and row["p"] is not None
+    }
+    assert min(levels) >= 0.95
+    assert max(levels) == pytest.approx(1 - 0.05 / 5)  # five tests, not six
+
+
+def test_the_words_of_the_reflection_claim_are_what_is_measured(settings: Settings, tmp_path: Path) -> None:
+    """Over-represented among the top share, and still less uncertain than other reasoning: two rows, two words."""
+    claims = [claim for claim in CLAIMS if claim.id in ("reflection-tokens", "reflection-against-reasoning")]
+    root = FakeRun(questions=2, k=1, metrics=False, only=("sft", "rl3")).write(tmp_path / "run")
+    path = root / "score" / "rl3" / "tokens.parquet"
+    tokens = pd.read_parquet(path)
+    reason = tokens["segment"] == "reason"
+    level = np.select([reason & (tokens["turn"] == 1), reason], [1.0, 2.0], 0.1)
+    tokens["entropy"] = level + np.random.default_rng(0).uniform(0, 0.01, len(tokens))
+    tokens.to_parquet(path)
+    publish_tokens(root, "rl3")
+    # 20% of a trajectory is less than its 14 tokens of first reasoning: take as many as reach the second.
+    wide = replace(settings, top_entropy_frac=0.6)
+    found = {row["id"]: row for row in judge(claims, measure_run(Run.open(root), wide), preset="tiny")}
+    assert found["reflection-tokens"]["verdict"] == Verdict.SAME_DIRECTION
+    assert found["reflection-against-reasoning"]["verdict"] == Verdict.OPPOSITE
 
 
 def test_direct_claims_are_tried_in_the_presets_that_can(run: Run, settings: Settings) -> None:

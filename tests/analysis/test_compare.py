@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import json
+import re
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -16,9 +20,14 @@ from typer.testing import CliRunner
 from analysis.cli import app
 from analysis.compare import compare_runs, flips, to_markdown
 from analysis.entropy import Settings
-from analysis.runs import BadRun, Run
+from analysis.files import BadRun
+from analysis.runs import Run
+from analysis.sample_table import graded, read_sample_table
 from analysis.tables import sft
-from tests.analysis.fake_run import FakeRun, fake_trajectory
+from tests.analysis.fake_run import FakeRun, fake_trajectory, republish, sha256
+from trainer.trajectories import SCHEMA, read_parquet, write_parquet
+from trainer.types import Trajectory
+from verifier.verdict import Verdict, VerdictKind
 
 GOOD = (("base", 0.0), ("sft", 0.3), ("rl1", 0.5), ("rl2", 0.6), ("rl3", 0.8))
 BAD = (("base", 0.0), ("sft", 0.3), ("rl1", 0.4), ("rl2", 0.4), ("rl3", 0.3))
@@ -59,14 +68,21 @@ def test_samples_of_controls_and_other_temperatures_are_in_no_flip_and_in_no_mea
     pair: tuple[Path, Path], settings: Settings, tmp_path: Path
 ) -> None:
     """A sample without the tool took the place of the real one of the same number."""
-    plain, padded = Run.open(pair[0]), tmp_path / "padded"
-    shutil.copytree(pair[0], padded)
-    path = padded / "eval" / "rl3" / "samples.parquet"
-    rows = pd.read_parquet(path)
-    verdicts = [{"strict": {**v["strict"], "verdict": "wrong"}} for v in rows["verdicts"]]
-    wrong = rows.assign(verdicts=pd.Series(verdicts, index=rows.index))
-    extra = [wrong.assign(control="tool_off"), wrong.assign(T=0.6)]
-    pd.concat([rows, *extra], ignore_index=True).to_parquet(path)
+    plain, padded = Run.open(pair[0]), copied(pair[0], tmp_path / "padded")
+    folder = padded / "eval" / "rl3"
+    rows = read_parquet(folder / "samples.parquet")
+    wrong = {name: Verdict(id="", verdict=VerdictKind.WRONG) for name in ("strict", "rstar_compat")}
+    cool = [replace(t, T=0.6, verdicts=wrong) for t in rows if t.control == "none"]
+    off = [replace(t, verdicts=wrong) if t.control == "tool_off" else t for t in rows]
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["settings"]["plans"] += [p | {"temperature": 0.6} for p in summary["settings"]["plans"][:1]]
+    extra = [
+        row | {"temperature": 0.6}
+        for row in summary["scores"]
+        if row["control"] == "none" and row["questions"]
+    ]
+    (folder / "summary.json").write_text(json.dumps(summary | {"scores": summary["scores"] + extra}))
+    republish(folder, off + cool)
     result = compare_runs(plain, Run.open(padded), "rl3", settings, margin=0.5)
     assert result["flips"] == []
     assert all(row["a"] == row["b"] for row in result["behaviour"])
@@ -75,16 +91,224 @@ def test_samples_of_controls_and_other_temperatures_are_in_no_flip_and_in_no_mea
     assert grids[0].groups["this run"] == grids[1].groups["this run"]
 
 
-def test_a_flip_of_the_same_text_is_the_graders() -> None:
-    rng = np.random.default_rng(0)
-    row = fake_trajectory("r", "rl3", "b", "p", 0, True, rng).to_json()
-    other = copy.deepcopy(row)
-    other["verdicts"]["strict"]["verdict"] = "wrong"
-    key = ("b", "p", 0)
-    assert flips({key: row}, {key: other})[0]["kind"] == "grader"
-    other["ids"] = [*other["ids"][:-1], other["ids"][-1] + 1]
-    (flip,) = flips({key: row}, {key: other})
+def copied(source: Path, to: Path) -> Path:
+    shutil.copytree(source, to)
+    return to
+
+
+def broken(rows: list[Trajectory], share: float = 0.3) -> list[Trajectory]:
+    """Some of the right answers turned wrong by seed, in both graders; the text stays."""
+    chosen = np.random.default_rng(0).random(len(rows)) < share
+    return [
+        replace(t, verdicts={n: replace(v, verdict=VerdictKind.WRONG) for n, v in t.verdicts.items()})
+        if bad
+        else t
+        for t, bad in zip(rows, chosen, strict=True)
+    ]
+
+
+def command(*arguments: object) -> Any:
+    return CliRunner().invoke(
+        app,
+        ["compare", *map(str, arguments), "--fail-on", "regression", "--set", "analysis.bootstrap_draws=200"],
+    )
+
+
+def refused(*arguments: object) -> str:
+    """The one line of a command that ends with status 2."""
+    result = command(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.strip().splitlines()
+    return line
+
+
+def test_a_run_compared_with_itself_shows_no_change(pair: tuple[Path, Path]) -> None:
+    result = command(pair[0], pair[0])
+    assert result.exit_code == 0, result.output
+    assert "better" not in result.stdout
+    assert "worse" not in result.stdout
+    assert "| **" not in result.stdout  # no factor differs
+
+
+def test_broken_answers_published_again_are_a_regression(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    worse = copied(pair[0], tmp_path / "worse")
+    folder = worse / "eval" / "rl3"
+    republish(folder, broken(read_parquet(folder / "samples.parquet")))
+    result = command(pair[0], worse)
+    assert result.exit_code == 1, result.output
+    assert "| worse |" in result.stdout
+    assert re.search(r"flips by the grader: 0 newly right, [1-9]\d+ newly wrong", result.stdout)
+
+
+def test_broken_answers_in_the_samples_or_the_summary_alone_are_refused(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The summary was read, the samples were not: 'equivalent' for a copy with 30% of its verdicts broken."""
+    for number, keep in enumerate(("summary.json", "samples.parquet")):
+        worse = copied(pair[0], tmp_path / str(number))
+        folder = worse / "eval" / "rl3"
+        republish(folder, broken(read_parquet(folder / "samples.parquet")))
+        shutil.copy(pair[0] / "eval" / "rl3" / keep, folder / keep)
+        assert "samples.parquet: its sha256" in refused(pair[0], worse)
+        summary = json.loads((folder / "summary.json").read_text())
+        summary["samples_sha256"] = sha256(folder / "samples.parquet")
+        (folder / "summary.json").write_text(json.dumps(summary))
+        line = refused(pair[0], worse)
+        assert "the outcomes are not those of samples.parquet" in line
+        assert "evaluate the checkpoint again" in line
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows + rows[:3], "3 samples come twice"),
+        (lambda rows: rows[:1] + rows[2:], "1 questions of aime24 lack samples"),
+        (
+            lambda rows: [r for r in rows if r["problem"] != rows[0]["problem"]],
+            "are not those of samples.parquet",
+        ),
+        (lambda rows: [r for r in rows if r["benchmark"] != "math500"], "math500 avg@4 .* has no samples"),
+        (
+            lambda rows: rows + [rows[0] | {"problem": "new", "sample": i} for i in range(4)],
+            "the first is new",
+        ),
+        (lambda rows: [*rows, rows[0] | {"sample": 9}], "lack samples"),
+        (lambda rows: [rows[0] | {"checkpoint": "rl2"}, *rows[1:]], "samples of several checkpoints"),
+        (
+            lambda rows: [r | {"checkpoint": "rl2"} for r in rows],
+            "a score of rl3, but the samples are of rl2",
+        ),
+        (lambda rows: [*rows, rows[0] | {"T": 0.3}], "which no plan of summary.json asks for"),
+        (lambda rows: [], "no sample"),
+    ],
+)
+def test_samples_that_are_not_those_of_the_plan_are_refused(
+    pair: tuple[Path, Path], tmp_path: Path, change: Callable[[list[dict[str, Any]]], Any], message: str
+) -> None:
+    """Doubled and missing rows passed as well, under a summary with their digest."""
+    other = copied(pair[0], tmp_path / "other")
+    path = other / "eval" / "rl3" / "samples.parquet"
+    rows = pq.read_table(path).to_pylist()
+    pq.write_table(pa.Table.from_pylist(change(rows), schema=SCHEMA), path)
+    summary = json.loads(path.with_name("summary.json").read_text())
+    summary["samples_sha256"] = sha256(path)
+    path.with_name("summary.json").write_text(json.dumps(summary))
+    assert re.search(message, refused(pair[0], other))
+
+
+def changed(folder: Path, file: str, *keys: str, to: object) -> None:
+    record = json.loads((folder / file).read_text())
+    inner = record
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = to
+    (folder / file).write_text(json.dumps(record))
+
+
+SUMMARY = "eval/rl3/summary.json"
+
+
+@pytest.mark.parametrize(
+    ("file", "keys", "to", "named"),
+    [
+        (SUMMARY, ("settings", "rollout", "system"), "full", "rollout.system differs (brief against full)"),
+        (
+            SUMMARY,
+            ("settings", "rollout", "tool", "response_chars"),
+            16,
+            "rollout.tool.response_chars differs",
+        ),
+        (SUMMARY, ("settings", "rollout", "tool", "state"), "session", "rollout.tool.state differs"),
+        (SUMMARY, ("settings", "sandbox", "cpu_s"), 9.0, "sandbox.cpu_s differs"),
+        (SUMMARY, ("settings", "sandbox", "memory_mib"), 64, "sandbox.memory_mib differs"),
+        (SUMMARY, ("settings", "eval", "top_p"), 0.9, "eval.top_p differs"),
+        (SUMMARY, ("settings", "eval", "max_response"), 64, "eval.max_response differs"),
+        (SUMMARY, ("policies",), {"strict": []}, "grading policies differs"),
+        (
+            "checkpoints/rl3/manifest.json",
+            ("files", "chat_template.jinja"),
+            "u" * 64,
+            "chat template differs",
+        ),
+        ("data/manifest.json", ("facts", "train"), 1, "data digest differs"),
+    ],
+)
+def test_another_way_to_measure_is_refused_by_name(
+    pair: tuple[Path, Path], tmp_path: Path, file: str, keys: tuple[str, ...], to: object, named: str
+) -> None:
+    other = copied(pair[0], tmp_path / "other")
+    changed(other, file, *keys, to=to)
+    line = refused(pair[0], other)
+    assert "are not comparable: " in line
+    assert named in line
+    allowed = command(pair[0], other, "--allow-mismatch")
+    assert allowed.exit_code == 0
+    # What differs stands first, whatever its name.
+    table = allowed.stdout[allowed.stdout.index("| what was the same") :].splitlines()
+    assert table[2].startswith(f"| **{named.split(' differs')[0]}** |")
+    assert table[2].endswith("| not comparable |")
+
+
+def test_another_prompt_of_the_run_configuration_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    runs = [copied(pair[0], tmp_path / name) for name in "ab"]
+    for run, system in zip(runs, ("brief", "full"), strict=True):
+        record = json.loads((run / "run.json").read_text())
+        config = {"rollout": {"system": system}, "sft": {"epochs": len(system)}}
+        (run / "run.json").write_text(json.dumps(record | {"config": config}))
+    line = refused(*runs)
+    assert "rollout.system (run.json) differs (brief against full)" in line
+    assert "epochs" not in line
+    assert "sft.epochs (run.json)" in command(*runs, "--allow-mismatch").stdout
+
+
+def test_other_prompt_tokens_are_refused_where_no_tokenizer_explains_them(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A prompt may change without any setting of it: another template, another text of the question."""
+    other = copied(pair[0], tmp_path / "other")
+    folder = other / "eval" / "rl3"
+    rows = read_parquet(folder / "samples.parquet")
+    republish(folder, [replace(t, ids=[t.ids[0] + 1, *t.ids[1:]]) for t in rows])
+    assert "prompts of aime24 differs" in refused(pair[0], other)
+    changed(pair[0], "checkpoints/rl3/manifest.json", "files", "tokenizer.json", to="a" * 64)
+    changed(other, "checkpoints/rl3/manifest.json", "files", "tokenizer.json", to="b" * 64)
+    try:
+        result = command(pair[0], other)
+    finally:
+        record = json.loads((pair[0] / "checkpoints/rl3/manifest.json").read_text())
+        del record["files"]["tokenizer.json"]
+        (pair[0] / "checkpoints/rl3/manifest.json").write_text(json.dumps(record, indent=1, sort_keys=True))
+    assert result.exit_code == 0, result.output
+    assert "| **prompts of aime24** |" in result.stdout
+
+
+def test_other_golds_of_a_benchmark_are_refused(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    runs = [copied(pair[0], tmp_path / name) for name in "ab"]
+    for run, gold in zip(runs, "ab", strict=True):
+        summary = json.loads((run / SUMMARY).read_text())
+        (run / SUMMARY).write_text(json.dumps(summary | {"benchmarks": {"math500": gold * 64}}))
+    assert "questions and golds of math500 differs" in refused(*runs)
+
+
+def test_a_margin_that_is_none_is_refused(pair: tuple[Path, Path]) -> None:
+    for margin in ("nan", "-0.1", "0", "5"):
+        assert "must be a fraction between 0 and 1" in refused(pair[0], pair[0], "--margin", margin)
+
+
+def test_a_flip_of_the_same_text_is_the_graders(tmp_path: Path) -> None:
+    made = fake_trajectory("r", "rl3", "b", "p", 0, True, np.random.default_rng(0))
+    wrong = replace(made, verdicts={"strict": Verdict(id="", verdict=VerdictKind.WRONG)})
+    lost = replace(made, verdicts={"strict": Verdict(id="", verdict=VerdictKind.INFRA_FAILED)})
+    other = replace(wrong, ids=[*wrong.ids[:-1], wrong.ids[-1] + 1])
+    tables = []
+    for name, trajectory in (("made", made), ("wrong", wrong), ("other", other), ("lost", lost)):
+        write_parquet([trajectory], tmp_path / name)
+        tables.append(graded(read_sample_table(tmp_path / name)))
+    assert flips(tables[0], tables[1])[0]["kind"] == "grader"
+    (flip,) = flips(tables[0], tables[2])
     assert (flip["kind"], flip["direction"]) == ("model", "newly_wrong")
+    assert flips(tables[0], tables[3]) == []  # a sample that the suite lost has not become wrong
 
 
 def test_other_data_make_runs_incomparable_unless_allowed(
@@ -92,12 +316,13 @@ def test_other_data_make_runs_incomparable_unless_allowed(
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(pair[0], other)
-    (other / "data" / "manifest.json").write_text('{"schema": 1, "digest": "e"}')
-    good, changed = Run.open(pair[0]), Run.open(other)
+    changed(other, "data/manifest.json", "facts", "train", to=1)
+    good, bad = Run.open(pair[0]), Run.open(other)
     with pytest.raises(BadRun, match="data digest differs"):
-        compare_runs(good, changed, "rl3", settings, margin=0.02)
-    result = compare_runs(good, changed, "rl3", settings, margin=0.02, allow_mismatch=True)
-    assert result["mismatches"] == ["data digest differs"]
+        compare_runs(good, bad, "rl3", settings, margin=0.02)
+    result = compare_runs(good, bad, "rl3", settings, margin=0.02, allow_mismatch=True)
+    (mismatch,) = result["mismatches"]
+    assert mismatch.startswith("data digest differs (")
 
 
 def test_exit_status_1_only_when_asked_to_fail(pair: tuple[Path, Path], tmp_path: Path) -> None:

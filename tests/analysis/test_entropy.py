@@ -8,9 +8,18 @@ import pytest
 
 from analysis import entropy
 from analysis.entropy import Settings
+from analysis.entropy_controls import (
+    NotAvailable,
+    contrasts_of,
+    guarded_contrast,
+    turn_start_contrast,
+    zone_lift,
+)
 from analysis.entropy_trace import choose_traces, trace_page
 from analysis.runs import Run
 from analysis.samples import read_tokens
+
+KEY = ["benchmark", "problem", "sample", "turn"]
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +52,11 @@ def test_reflection_built_into_the_tokens_is_found(tokens: pd.DataFrame, setting
     lift = tables["classes"].set_index("group")
     assert float(lift["lift_low"]["reflection"]) > 1.0
     assert float(lift["lift_high"]["coding"]) < 1.0
-    assert all(c["low"] > 0 for c in numbers["contrasts"])
-    assert {c["a"] for c in numbers["contrasts"]} == {"forking", "first_turn_start", "coding"}
+    assert "contrasts" not in numbers
+    found = contrasts_of(tokens, settings)
+    assert all(c["low"] > 0 for c in found["contrasts"])
+    assert [c["a"] for c in found["contrasts"]] == ["forking", "coding"]
+    assert found["not_available"] == []
 
 
 def test_shares_add_up(tokens: pd.DataFrame, settings: Settings) -> None:
@@ -100,3 +112,78 @@ def test_traces_escape_text_and_need_nothing_from_outside(tokens: pd.DataFrame, 
 
 def test_texts_of_a_private_benchmark_are_not_shown(tokens: pd.DataFrame) -> None:
     assert choose_traces(tokens.assign(benchmark="gpqa_diamond"), 0) == []
+
+
+def without_response(tokens: pd.DataFrame, lower: float = 0.0) -> pd.DataFrame:
+    """The table with half of its later turns begun without a tool response, `lower` nats lower at their start."""
+    chosen = (tokens["turn"] > 0) & (tokens["sample"] == 1)
+    entropy = tokens["entropy"].where(~chosen, (tokens["entropy"] - lower).clip(lower=0.0))
+    return tokens.assign(
+        entropy=entropy,
+        after_tool=tokens["after_tool"].where(~chosen, None),
+        distance=tokens["distance"].where(~chosen),
+    )
+
+
+def test_a_control_without_tokens_is_marked_and_not_judged(tokens: pd.DataFrame, settings: Settings) -> None:
+    found = turn_start_contrast(tokens, settings)
+    assert found == NotAvailable("no later turn begins without a tool response before it")
+    rows = {row["control"]: row for row in contrasts_of(tokens, settings)["controls"]}
+    assert rows["later_turn_start"]["available"] is False
+    assert "value" not in rows["later_turn_start"]
+
+
+def test_a_later_turn_without_a_response_is_compared_position_by_position(
+    tokens: pd.DataFrame, settings: Settings
+) -> None:
+    same = turn_start_contrast(without_response(tokens), settings)
+    lower = turn_start_contrast(without_response(tokens, 0.6), settings)
+    assert not isinstance(same, NotAvailable)
+    assert not isinstance(lower, NotAvailable)
+    assert abs(same["value"]) < 0.25
+    assert lower["low"] > 0.2
+    # One side that stops early is compared where it is: entropy falls along a turn.
+    short = without_response(tokens)
+    kept = short[~((short["turn"] > 0) & short["distance"].isna() & (short.groupby(KEY).cumcount() >= 3))]
+    found = turn_start_contrast(kept, settings)
+    assert not isinstance(found, NotAvailable)
+    assert abs(found["value"]) < 0.4
+
+
+def test_reasoning_that_is_only_turn_starts_is_no_other_reasoning(
+    tokens: pd.DataFrame, settings: Settings
+) -> None:
+    """In tiny all 330 'forking' tokens were starts of the first turn: contrast and control were one number."""
+    place = tokens.groupby(KEY).cumcount()
+    starts = tokens[~((tokens["turn"] == 0) & (tokens["segment"] == "reason") & (place >= 8))]
+    rest = starts[~((starts["turn"] == 1) & (starts["segment"] == "reason") & (starts["distance"] >= 12))]
+    found = guarded_contrast(rest, "forking", "reflection", settings)
+    assert isinstance(found, NotAvailable)
+    assert "outside the first 12 tokens of a turn" in found.reason
+    record = contrasts_of(rest, settings)
+    assert record["contrasts"] == []
+    assert [row["a"] for row in record["not_available"]] == ["forking", "coding"]
+    control = next(row for row in record["controls"] if row["control"] == "first_turn_start")
+    assert control["available"] is False
+    assert "is the contrast itself" in control["reason"]
+
+
+def test_the_lift_of_a_zone_is_that_of_the_table_with_an_honest_p(
+    tokens: pd.DataFrame, settings: Settings
+) -> None:
+    high = entropy.mark_high(tokens, 0.2)
+    table = entropy.shares(tokens, high, entropy.zones(tokens, 12), settings).set_index("group")
+    found = zone_lift(tokens, "reflection", settings)
+    assert found is not None
+    assert found["value"] == pytest.approx(float(table["lift"]["reflection"]))
+    assert (found["low"], found["high"]) == pytest.approx(
+        (float(table["lift_low"]["reflection"]), float(table["lift_high"]["reflection"]))
+    )
+    assert found["p"] == pytest.approx(2 / (settings.bootstrap_draws + 1))
+    rng = np.random.default_rng(1)
+    shuffled = tokens.assign(entropy=tokens.groupby("problem")["entropy"].transform(rng.permutation))
+    null = zone_lift(shuffled, "reflection", settings)
+    assert null is not None
+    assert null["low"] < 1 < null["high"]
+    assert null["p"] > 0.05
+    assert zone_lift(tokens[tokens["segment"] == "answer"], "reflection", settings) is None

@@ -16,8 +16,11 @@ from analysis.entropy import Settings
 from analysis.entropy_files import write_study
 from analysis.figures import PLOTS
 from analysis.figures.plot import Reference, write
-from analysis.report import Parts, build
-from analysis.runs import Run, write_manifest
+from analysis.files import write_manifest
+from analysis.lineage import write_lineage
+from analysis.report import build
+from analysis.report_parts import Parts
+from analysis.runs import Run
 from analysis.tables import GRIDS
 from analysis.tables.grid import to_csv, to_latex, to_markdown
 from tests.analysis.conftest import REFERENCE
@@ -75,11 +78,17 @@ def page(
         for p in PLOTS
     ]
     write_manifest(out / "figures", {"plots": rows})
-    write_claims(
-        judge(read_claims(REFERENCE / "claims.yaml"), measure_run(run, settings), preset="tiny"), out
+    write_lineage(run, out / "figures", ["manifest.json"])
+    judged = judge(read_claims(REFERENCE / "claims.yaml"), measure_run(run, settings), preset="tiny")
+    write_claims(judged, out / "claims")
+    write_lineage(run, out / "claims", ["claims.json"])
+    write_study(run, settings, None, out / "entropy")
+    write_lineage(run, out / "entropy", ["entropy.json"])
+    parts = Parts(
+        figures=out / "figures",
+        claims=out / "claims" / "claims.json",
+        entropy=out / "entropy" / "entropy.json",
     )
-    write_study(run, settings, None, out)
-    parts = Parts(figures=out / "figures", claims=out / "claims.json", entropy=out / "entropy.json")
     build(run, parts, settings, reference, out)
     record = json.loads((out / "report.json").read_text(encoding="utf-8"))
     return (out / "index.html").read_text(encoding="utf-8"), record

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.runs import BadRun, Run, find_score, read_scores, write_manifest
+from analysis.files import BadRun, write_manifest
+from analysis.runs import Run, find_score, read_scores
 from tests.analysis.fake_run import FakeRun, score_row
 
 
@@ -18,11 +19,9 @@ def test_stages_come_in_training_order_with_global_steps(run: Run) -> None:
 
 
 def test_the_score_nearest_temperature_1_with_most_samples_is_found(tmp_path: Path) -> None:
-    outcomes = {"q": [1.0]}
     rows = [
-        score_row("rl3", "b", outcomes, k=16, temperature=0.6),
-        score_row("rl3", "b", outcomes, k=1, temperature=1.0),
-        score_row("rl3", "b", outcomes, k=4, temperature=1.0),
+        score_row("rl3", "b", {"q": [1.0] * k}, k=k, temperature=temperature)
+        for k, temperature in ((16, 0.6), (1, 1.0), (4, 1.0))
     ]
     path = tmp_path / "summary.json"
     path.write_text(json.dumps({"scores": rows}))
@@ -58,7 +57,7 @@ def test_a_score_without_a_field_names_file_and_field(tmp_path: Path) -> None:
 
 
 def test_a_torn_metrics_line_is_named(tmp_path: Path) -> None:
-    root = FakeRun(questions=2, k=1, tokens=False).write(tmp_path / "torn")
+    root = FakeRun(questions=2, k=1, tokens=False, only=("sft",)).write(tmp_path / "torn")
     with (root / "metrics" / "rl2.jsonl").open("a") as file:
         file.write('{"step": 9, ')
     with pytest.raises(BadRun, match=r"rl2\.jsonl: line 7 is not JSON"):

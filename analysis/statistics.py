@@ -183,9 +183,7 @@ def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
     Tie rule: groups tied for the lead share the credit equally, which is the expected value of a fair draw among
     them. None (unparsed, no answer) does not vote; with no vote at all the question counts 0. No order matters.
 
-    Args:
-        answers: Group of each sample's answer.
-        correct: Outcome of each sample; a group has the mean outcome of its samples.
+    `answers` are the groups; a group has the mean outcome (`correct`) of its samples.
 
     >>> cons_at_k(["5", "5", "7"], [1, 1, 0])
     1.0
@@ -215,8 +213,7 @@ def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
 def wilson(num_correct: float, num: int, confidence: float = 0.95) -> Interval:
     """Wilson score interval of a proportion: the interval for one sample per question.
 
-    `num_correct` may be a sum of fractions: values in [0, 1] vary at most as 0/1 outcomes of the same mean do, so
-    the interval is then too wide rather than too narrow.
+    `num_correct` may be a sum of fractions, which vary at most as 0/1 outcomes of their mean: then it is too wide.
 
     >>> interval = wilson(24, 30)
     >>> round(interval.low, 3), round(interval.value, 3), round(interval.high, 3)

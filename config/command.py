@@ -11,22 +11,29 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from config.errors import ConfigError, FellShort, UserError
 
 if TYPE_CHECKING:
     from config.model import Config, RuntimeSection
 
-CANNOT_WRITE = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EACCES: "permission denied",
-    errno.EROFS: "the file system is read-only",
-    errno.ENOENT: "no such file or folder",
-    errno.ENOTDIR: "a parent is not a folder",
-    errno.EISDIR: "it is a folder",
+CANNOT = {
+    errno.ENOSPC: ("the disk is full", "free some space there"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space there"),
+    errno.EACCES: ("permission denied", "change its permissions or name another path"),
+    errno.EPERM: ("permission denied", "change its permissions or name another path"),
+    errno.EROFS: ("the file system is read-only", "name a path on another one"),
+    errno.ENOENT: ("no such file or folder", "name one that exists"),
+    errno.ENOTDIR: ("a parent is not a folder", "name another path"),
+    errno.EISDIR: ("it is a folder", "name a file"),
+    errno.EEXIST: ("it exists already", "name another path"),
+    errno.ENAMETOOLONG: ("the name is too long", "shorten it"),
+    errno.ELOOP: ("its links run in a circle", "name another path"),
 }
+"""What the system says -> what that means, and the way out."""
+FULL = ("No space left on device", "Disk quota exceeded")
+READ_ONLY = ("Read-only file system",)
 
 
 @contextmanager
@@ -39,18 +46,35 @@ def one_line_errors() -> Iterator[None]:
     except UserError as error:
         fail(str(error))
     except OSError as error:
-        reason = CANNOT_WRITE.get(error.errno or 0)
+        reason = CANNOT.get(error.errno or 0)
         if reason is None:
             raise
-        fail(f"{error.filename or 'output'}: {reason}; mend that and run again, finished work is kept")
+        fail(f"{error.filename or output_place()}: {_remedy(*reason)}")
     except Exception as error:
         # Libraries that write files wrap the system's error in one of their own.
-        if "No space left on device" not in str(error):
-            raise
-        fail("the disk is full; make room and run again, finished work is kept")
+        for code, texts in ((errno.ENOSPC, FULL), (errno.EROFS, READ_ONLY)):
+            if any(text in str(error) for text in texts):
+                fail(f"{output_place()}: {_remedy(*CANNOT[code])}")
+        raise
 
 
-def fail(message: str, status: int = 2) -> None:
+def _remedy(what: str, remedy: str) -> str:
+    return f"{what}; {remedy} and run again, finished work is kept"
+
+
+def output_place() -> str:
+    """Where this command writes, as far as its arguments tell: errors of a write seldom name their file."""
+    given = dict(zip(sys.argv, [*sys.argv[1:], ""], strict=True))
+    given |= dict(
+        argument.split("=", 1) for argument in sys.argv if argument.startswith("--") and "=" in argument
+    )
+    for option in ("--out", "--work", "--run"):
+        if option in given:
+            return given[option]
+    return f"the folder of results, seen from {os.getcwd()}"
+
+
+def fail(message: str, status: int = 2) -> NoReturn:
     """Print one line and leave with a status."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(status)
@@ -91,10 +115,9 @@ def read_sections(
 def _read_runtime(path: Path) -> RuntimeSection:
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be read ({error.strerror}); start the run with snakemake"
-        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read ({reason}); start the run with snakemake") from None
     from config.sections import load_sections
 
-    return load_sections(text, ["runtime"]).runtime
+    return load_sections(text, ["runtime"], source=f"--runtime {path}").runtime

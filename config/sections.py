@@ -38,22 +38,22 @@ def sections_json(config: Config, sections: Sequence[str]) -> str:
     return canonical({section: _lookup(dumped, section) for section in sections})
 
 
-def load_sections(text: str, sections: Sequence[str]) -> Any:
+def load_sections(text: str, sections: Sequence[str], *, source: str = "--sections") -> Any:
     """Read what `sections_json` wrote; attributes nest as in the configuration.
 
     Raises ConfigError when a declared section is missing, an undeclared one is present, or a value is wrong.
     """
     try:
         given = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"--sections: not JSON ({error})") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{source}: not JSON ({error})") from None
     if not isinstance(given, dict):
-        raise ConfigError(f"--sections: must be a JSON object of sections, is {type(given).__name__}")
+        raise ConfigError(f"{source}: must be a JSON object of sections, is {type(given).__name__}")
     if set(given) != set(sections):
-        raise ConfigError(f"--sections: holds {sorted(given)}, this command reads {sorted(sections)}")
+        raise ConfigError(f"{source}: holds {sorted(given)}, this command reads {sorted(sections)}")
     view = SimpleNamespace()
     for section in sections:
-        _attach(view, section, _validate(section, given[section]))
+        _attach(view, section, _validate(section, given[section], source))
     return view
 
 
@@ -75,7 +75,7 @@ def _annotation(section: str) -> Any:
     return model
 
 
-def _validate(section: str, value: Any) -> Any:
+def _validate(section: str, value: Any, source: str) -> Any:
     annotation = _annotation(section)
     try:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -84,7 +84,7 @@ def _validate(section: str, value: Any) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join([section, *(str(part) for part in first["loc"])])
-        raise ConfigError(f"--sections: {where}: {first['msg']}") from None
+        raise ConfigError(f"{source}: {where}: {first['msg']}") from None
 
 
 def _attach(view: SimpleNamespace, section: str, value: Any) -> None:

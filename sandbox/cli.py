@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from config.command import one_line_errors
+
 if TYPE_CHECKING:
     from sandbox.client import Sandbox
     from sandbox.records import ToolCall
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Run untrusted Python in isolated child processes."
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Run untrusted Python in isolated child processes.",
 )
 
 Workers = Annotated[int, typer.Option(help="CPU cores to fill.")]
@@ -42,6 +47,7 @@ def _open(workers: int, preload: str, min_isolation: str, **others: Any) -> Sand
 
 
 @app.command()
+@one_line_errors()
 def run(
     file: Annotated[Path | None, typer.Argument(help="Program to run; - or nothing: standard input.")] = None,
     code: Annotated[str | None, typer.Option(help="Program text, instead of a file.")] = None,
@@ -71,6 +77,7 @@ def _read_program(file: Path | None) -> str:
 
 
 @app.command()
+@one_line_errors()
 def cases(
     file: Annotated[
         Path, typer.Argument(help="One JSON object per line: {id, code, stdin?, session?, timeout?}.")
@@ -84,6 +91,8 @@ def cases(
 ) -> None:
     """Run every line of a file; print one ToolResult per line, in order. `timeout`: wall and CPU seconds."""
     lines = list(_read_cases(file))
+    if not lines:
+        fail(f"{file} holds no case; give a UTF-8 file with one JSON object per line")
     with _open(workers, preload, min_isolation) as sandbox:
         futures = [sandbox.submit(call) for call, _ in lines]
         num_short = 0
@@ -132,6 +141,7 @@ def _read_cases(file: Path) -> Iterator[tuple[ToolCall, dict[str, Any] | None]]:
 
 
 @app.command()
+@one_line_errors()
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="For a machine.")] = False,
     preload: Preload = "numpy,sympy",
@@ -167,6 +177,7 @@ def _print(record: dict[str, Any]) -> None:
 
 
 @app.command()
+@one_line_errors()
 def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, for a machine.")] = False,
     quick: Annotated[bool, typer.Option(help="Smaller: a few seconds on an idle machine.")] = False,
@@ -227,6 +238,7 @@ def bench(
 
 
 @app.command()
+@one_line_errors()
 def serve(
     secret_file: Annotated[Path, typer.Option(help="File with the shared secret, 16 characters or more.")],
     host: Annotated[

@@ -13,6 +13,11 @@ from sandbox.records import Limits, Status, ToolError, ToolResult
 from sandbox.runner import CPU_SIGNAL
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
+_CUT_ADDRESS = re.compile(
+    r"\bat 0x[0-9a-fA-F]{0,16}(?=\n\.\.\. \[\d+ (?:bytes )?dropped\])"
+    r"|(?<=dropped\] \.\.\.\n)(?:[at]{0,2} )?0?x?[0-9a-fA-F]{1,16}(?=[>,;])"
+)
+"""The head or the tail of an address that the cut of a long text went through."""
 SHOWN_FOLDER = "/tmp"
 _NUM_CORES = os.cpu_count() or 1
 
@@ -152,6 +157,8 @@ def _shown(text: str, how: Reading) -> str:
         text = text.replace(how.folder, SHOWN_FOLDER)
     if how.deterministic and "at 0x" in text:
         text = _ADDRESS.sub("at 0x0", text)
+        if "dropped] ...\n" in text:
+            text = _CUT_ADDRESS.sub("at 0x0", text)
     return text
 
 

@@ -21,8 +21,10 @@ def write_text(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a failed write names no file
         raise
     sync_folder(path.parent)
 
@@ -38,7 +40,7 @@ def read_json(path: Path) -> dict:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); run the step that makes it") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ConfigError(f"{path}: is not JSON; delete it and run the step that makes it") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: must hold a JSON object")

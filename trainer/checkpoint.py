@@ -93,6 +93,8 @@ def verify(folder: Path) -> Manifest:
     Raises ConfigError naming the file and the remedy when one is missing or differs.
     """
     manifest = Manifest.load(folder)
+    if not manifest.files:
+        raise ConfigError(f"{folder / MANIFEST}: lists no file; delete it and run the pipeline again")
     for name, wanted in manifest.files.items():
         path = folder / name
         remedy = f"delete {folder / MANIFEST} and run the pipeline again"

@@ -20,7 +20,7 @@ from trainer.atomic import write_text
 from trainer.chat import TURN_END, ChatFormat, Codec, parse_turn, response_text
 from trainer.chat_text import turn_text
 from trainer.checkpoint import Manifest, verify, write_folder
-from trainer.prepare import load_split
+from trainer.prepare import load_split, read_lines
 from trainer.problems.family import ProblemError
 from trainer.run_folder import RunFolder
 from trainer.sampling import chat_format, limits_of, open_tool
@@ -137,18 +137,14 @@ def _publish(
 
 def read_documents(path: Path) -> list[Document]:
     """Read documents. Raises ConfigError naming file and line."""
-    try:
-        # Not splitlines: JSON strings may hold line separators of other kinds.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}); give a JSONL file of SFT documents") from None
+    lines = read_lines(path, "SFT documents")
     documents = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             documents.append(Document.from_json(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConfigError(
                 f"{path}, line {number}: is not an SFT document ({error}); see trainer.corpus"
             ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,25 +18,35 @@ from trainer.tokenizer import FolderCodec
 from trainer.trajectories import read_parquet
 from trainer.types import Trajectory
 
+T = TypeVar("T")
+
 
 def show(data: Path, checkpoint: Path | None, count: int, rollout: RolloutSection) -> None:
     """Print the first rows of a file of documents, problems or trajectories; trained tokens are bold green."""
     console = Console(highlight=False)
     if data.suffix == ".parquet":
+        trajectories = _some(data, read_parquet(data), "trajectories")
         codec = _codec(checkpoint)
-        for trajectory in read_parquet(data)[:count]:
+        for trajectory in trajectories[:count]:
             _trajectory(console, trajectory, codec)
     elif _holds_documents(data):
+        documents = _some(data, read_documents(data), "SFT documents")
         codec = _codec(checkpoint)
-        for document in read_documents(data)[:count]:
+        for document in documents[:count]:
             _document(console, document, codec, rollout)
     else:
-        for problem in read_problems(data)[:count]:
+        for problem in _some(data, read_problems(data), "problems")[:count]:
             console.print(
                 f"[bold]{escape(problem.id)}[/bold] level {problem.level} {escape(problem.family)} = "
                 f"{escape(problem.answer)}"
             )
             console.print(Text(problem.prompt))
+
+
+def _some(path: Path, rows: list[T], what: str) -> list[T]:
+    if not rows:
+        raise ConfigError(f"{path}: is empty; give a file of {what}")
+    return rows
 
 
 def _codec(checkpoint: Path | None) -> FolderCodec:
@@ -45,11 +56,15 @@ def _codec(checkpoint: Path | None) -> FolderCodec:
 
 
 def _holds_documents(path: Path) -> bool:
+    """Whether the first line that is not blank is an SFT document; readers name what is wrong with the file."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return '"turns"' in file.readline()
+        with path.open("rb") as file:
+            first = next((line for line in file if line.strip()), b"")
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}); give a JSONL or Parquet file"
+        ) from None
+    return b'"turns"' in first
 
 
 def _document(console: Console, document: Document, codec: FolderCodec, rollout: RolloutSection) -> None:

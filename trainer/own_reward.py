@@ -54,7 +54,7 @@ class OwnReward:
         began = time.monotonic()
         try:
             process.stdin.write(asked.encode() + b"\n")
-            line = read_line(process.stdout.fileno(), self._limit_s)
+            line = read_line(process.stdout.fileno(), self._limit_s, process.pid)
         except OSError:
             line = b""
         if line is None:
@@ -102,7 +102,7 @@ class OwnReward:
             start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
-        line = read_line(process.stdout.fileno(), START_LIMIT_S)
+        line = read_line(process.stdout.fileno(), START_LIMIT_S, process.pid)
         if not line or json.loads(line) != {"ready": True}:
             self.close()
             what = (

@@ -81,13 +81,7 @@ def write_problems(problems: Iterable[Problem], path: Path) -> None:
 
 def read_problems(path: Path) -> list[Problem]:
     """Read problems, one JSON object a line. Raises ConfigError naming file, line and what is wrong."""
-    try:
-        # Not splitlines: JSON strings may hold line separators of other kinds.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path}: cannot be read ({error}); give a readable JSONL file of problems"
-        ) from None
+    lines = read_lines(path, "problems")
     problems = [_read_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     seen: set[str] = set()
     for problem in problems:
@@ -97,16 +91,37 @@ def read_problems(path: Path) -> list[Problem]:
     return problems
 
 
+def read_lines(path: Path, what: str) -> list[str]:
+    """Lines of a UTF-8 text file; a byte-order mark and the returns of Windows are no part of them.
+
+    Raises ConfigError, saying what the file should hold.
+    """
+    try:
+        # Not splitlines: JSON strings may hold line separators of other kinds.
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except OSError as error:
+        reason = error.strerror or "no reason given"
+    except UnicodeDecodeError as error:
+        reason = f"it is not UTF-8 text at byte {error.start}"
+    raise ConfigError(f"{path}: cannot be read ({reason}); give a JSONL file of {what}")
+
+
 def _read_line(path: Path, number: int, line: str) -> Problem:
+    where = f"{path}, line {number}"
     try:
         record = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{path}, line {number}: not JSON ({error}); mend or delete the line") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not JSON ({error}); repair or delete the line") from None
+    needs = "every problem needs id, prompt and answer, each a string"
+    if not isinstance(record, dict):
+        raise ConfigError(f"{where}: has no id, for it is no JSON object; {needs}")
     for key in ("id", "prompt", "answer"):
-        value = record.get(key) if isinstance(record, dict) else None
-        if not isinstance(value, str) or not value.strip():
+        value = record.get(key)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            raise ConfigError(f"{where}: has no {key}; {needs}")
+        if not isinstance(value, str):
             raise ConfigError(
-                f"{path}, line {number}: has no {key}; every problem needs id, prompt and answer, each a string"
+                f"{where}: {key} = {json.dumps(value)[:80]} is no string; put it in quotes: {needs}"
             )
     try:
         return Problem.from_json(record)

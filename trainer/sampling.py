@@ -148,7 +148,9 @@ def _repeatable(
     return NearLimitCalls(client, RunFolder.of(runtime).near_limit_calls, around)
 
 
-def require_positions(checkpoint: Path, needed: int) -> None:
+def require_positions(
+    checkpoint: Path, needed: int, what: str = "the longest prompt and response take"
+) -> None:
     """Raise ConfigError unless the model was made for contexts of `needed` tokens; beyond them it writes at random."""
     config = read_json(checkpoint / "config.json")
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
@@ -157,8 +159,8 @@ def require_positions(checkpoint: Path, needed: int) -> None:
     limit = config.get("max_position_embeddings")
     if isinstance(limit, int) and needed > limit * max(1.0, float(factor)):
         raise ConfigError(
-            f"{checkpoint}: its model holds contexts of {limit} tokens (max_position_embeddings), the longest prompt "
-            f"and response take {needed}; lower max_prompt or max_response"
+            f"{checkpoint}: its model holds contexts of {limit} tokens (max_position_embeddings), {what} {needed}; "
+            "take a model of longer contexts, or shorten them"
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from trainer.pack import pad, padded_schedule
 from trainer.tokenizer import FolderCodec
 from trainer.types import IdsSource, Row, Trajectory, Turn
 from verifier.benchmarks import ALL
+from verifier.turn import tags
 
 ENTROPY_TEMPERATURE = 1.0
 MAX_TOKENS = 16384
@@ -204,18 +206,21 @@ def places(trajectory: Trajectory, codec: FolderCodec) -> Iterator[TokenPlace]:
 def segments(ids: Sequence[int], codec: FolderCodec) -> list[str]:
     """Segment of each token of one turn, by the tags seen so far (the opening `<reason>` is pre-filled).
 
-    A tag may be one token, several, or end within one (`>` and a newline are one token in public vocabularies).
-    A token that completes a tag is `other`; the ones before it still belong to what was open.
+    A tag may be one token, several, or end within one (`>` and a newline are one token in public vocabularies); inside
+    the JSON of a call it is none. A token that completes a tag is `other`; the ones before it still belong to what was
+    open.
     """
-    labels, pending, state = [], "", "reason"
-    for token_id in ids:
-        pending += codec.token(token_id)
+    pieces = [codec.token(token_id) for token_id in ids]
+    marks = deque(tags("".join(pieces)))
+    labels, end, state = [], 0, "reason"
+    for piece in pieces:
+        end += len(piece)
         label = state
-        while found := [(place, tag) for tag in _TAGS[state] if (place := pending.find(tag)) >= 0]:
-            place, tag = min(found)
-            pending, state, label = pending[place + len(tag) :], _TAGS[state][tag], "other"
-        # Only an unfinished tag can matter later.
-        pending = pending[-_LONGEST_TAG:]
+        while marks and marks[0].end <= end:
+            mark = marks.popleft()
+            following = _TAGS[state].get(f"<{'/' * mark.closes}{mark.name}>")
+            if following is not None:
+                state, label = following, "other"
         labels.append(label)
     return labels
 
@@ -227,7 +232,6 @@ _TAGS: dict[str, dict[str, str]] = {
     "other": {"<tool_call>": "tool_call", "<answer>": "answer", "<reason>": "reason"},
 }
 """What is open -> tags that change it, and to what."""
-_LONGEST_TAG = len("</tool_call>")
 
 
 def _records(

@@ -35,7 +35,7 @@ from trainer.pack import pad, padded_schedule
 from trainer.progress import Progress
 from trainer.rl_job import copy_journal, copy_tokenizer, journal_seconds
 from trainer.run_folder import RunFolder
-from trainer.sampling import chat_format
+from trainer.sampling import chat_format, require_positions
 from trainer.seeds import derive_seed
 from trainer.tokenizer import FolderCodec
 from trainer.types import Row
@@ -125,6 +125,7 @@ def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
     parent, corpus = verify(parent_folder), verify(folder.corpus)
     chat, codec = chat_format(view.rollout), FolderCodec.load(parent_folder)
     rows = [row_of_document(d, chat, codec) for d in read_documents(folder.corpus / DOCUMENTS)]
+    require_documents(rows, parent_folder, folder.corpus / DOCUMENTS)
     sections = {"sft": view.sft.model_dump(mode="json")}
     stop = StopSignal()
     with WorkDir.open(folder.work("sft"), digest([FORMAT, sections, parent.digest, corpus.digest])) as work:
@@ -133,6 +134,16 @@ def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
         sft = Sft(view.sft, load_model(parent_folder, device), rows, num_threads)
         _loop(sft, work, stop)
         return _publish(sft, work, folder, parent, parent_folder, corpus, sections)
+
+
+def require_documents(rows: Sequence[Row], checkpoint: Path, documents: Path) -> None:
+    """Raise ConfigError when there is nothing to train on, or a document is longer than the model's contexts."""
+    if not any(any(row.mask) for row in rows):
+        raise ConfigError(
+            f"{documents}: holds no document with an assistant turn; run `python -m trainer corpus` again"
+        )
+    longest = max(rows, key=lambda row: len(row.ids))
+    require_positions(checkpoint, len(longest.ids), f"document {longest.group!r} takes")
 
 
 def _loop(sft: Sft, work: WorkDir, stop: StopSignal) -> None:

@@ -36,7 +36,8 @@ class FolderCodec:
         """Read tokenizer.json. ConfigError when it is missing, broken, empty, or names ids that the model has not."""
         path = folder / "tokenizer.json"
         if not folder.is_dir():
-            raise ConfigError(f"{folder}: does not exist; give a checkpoint folder")
+            what = "is not a folder" if folder.exists() else "does not exist"
+            raise ConfigError(f"{folder}: {what}; give a checkpoint folder")
         if not path.is_file():
             raise ConfigError(f"{path} is missing; give a checkpoint folder with a fast tokenizer")
         try:

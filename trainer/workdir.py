@@ -184,7 +184,10 @@ class WorkDir:
             shutil.copyfile(journal, aside / journal.name)
         for state in later:
             state.replace(aside / state.name)
-        print(f"{self.path}: goes on from step {step}; what was damaged is kept in {aside}", flush=True)
+        print(
+            f"{self.path}: goes on from step {step}; later states and the journals are kept in {aside}",
+            flush=True,
+        )
 
     def _journals(self) -> list[Path]:
         return sorted(path for path in self.path.glob("*.jsonl") if path.name != ATTEMPTS)

@@ -15,7 +15,10 @@ from verifier.evaluate_command import evaluate
 from verifier.verdict import Verdict, VerdictKind
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Grades answers; benchmarks; evaluation of a checkpoint."
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Grades answers; benchmarks; evaluation of a checkpoint.",
 )
 
 
@@ -46,6 +49,7 @@ def keep_out(out: Path, overwrite: bool) -> None:
 
 
 @app.command()
+@one_line_errors()
 def grade(
     gold: Annotated[str | None, typer.Option(help="The right answer.")] = None,
     answer: Annotated[str | None, typer.Option(help="Response text; a bare answer is boxed first.")] = None,
@@ -92,30 +96,36 @@ def _holds_lines(path: Path) -> bool:
 
 
 def _cases(path: Path) -> Iterator[tuple[str, str, str, str]]:
-    """(id, gold, response, fault) per line; a line that cannot be graded has a fault."""
+    """(id, gold, response, fault) per line; a line that cannot be graded has a fault.
+
+    A file in which no line can be graded ends the command after its rows.
+    """
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        data = path.read_bytes()
     except OSError as error:
-        raise fail(f"cannot read {path}: {error.strerror}") from None
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
+        raise fail(f"cannot read {path}: {error.strerror}; give a JSONL file of id, gold and pred") from None
+    good = False
+    for number, raw in enumerate(data.split(b"\n"), 1):
+        if not raw.strip():
             continue
-        try:
-            row = json.loads(line)
-            id = str(row.get("id", number)) if isinstance(row, dict) else str(number)
-            gold, pred = row["gold"], row["pred"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            yield (
-                str(number),
-                "",
-                "",
-                f"line {number}: no JSON object with gold and pred ({type(error).__name__})",
-            )
-            continue
-        if not isinstance(gold, str | int) or not isinstance(pred, str):
-            yield id, "", "", f"line {number}: gold and pred must be strings"
-            continue
-        yield id, str(gold), pred, ""
+        case = _case(number, raw)
+        good = good or not case[3]
+        yield case
+    if not good:
+        raise fail(f"{path}: no line is a JSON object with gold and pred; give a JSONL file of cases")
+
+
+def _case(number: int, raw: bytes) -> tuple[str, str, str, str]:
+    try:
+        row = json.loads(raw.decode("utf-8"))
+        id = str(row.get("id", number)) if isinstance(row, dict) else str(number)
+        gold, pred = row["gold"], row["pred"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        what = f"line {number}: no JSON object with gold and pred ({type(error).__name__})"
+        return str(number), "", "", what
+    if not isinstance(gold, str | int) or not isinstance(pred, str):
+        return id, "", "", f"line {number}: gold and pred must be strings"
+    return id, str(gold), pred, ""
 
 
 def _unparsed(id: str, reason: str, grader: str) -> Verdict:
@@ -132,6 +142,7 @@ def _show(record: dict[str, object], as_json: bool) -> None:
 
 
 @app.command()
+@one_line_errors()
 def policies(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Print what the graders decide where practice differs."""
     from verifier.policy import RULES
@@ -144,6 +155,7 @@ def policies(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
 
 
 @app.command()
+@one_line_errors()
 def benchmarks(
     data: Annotated[Path | None, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")] = None,
     hub: Annotated[bool, typer.Option(help="Also try the hub for what the folder lacks.")] = False,
@@ -163,6 +175,7 @@ def benchmarks(
 
 
 @app.command()
+@one_line_errors()
 def controls(
     data: Annotated[Path, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")],
     benchmark: Annotated[list[str] | None, typer.Option(help="Only these; may be repeated.")] = None,
@@ -191,10 +204,11 @@ def controls(
                 for id, why in control.rejected.items():
                     typer.echo(f"    {id}: {why}")
     except (DataUnavailable, WrongData, ValueError) as error:
-        raise fail(str(error)) from None
+        raise fail(f"--data {data}: {error}") from None
 
 
 @app.command()
+@one_line_errors()
 def contamination(
     train: Annotated[
         Path, typer.Option(help="Training set: JSONL with problem, question or prompt, and answer.")
@@ -236,6 +250,7 @@ def contamination(
 
 
 @app.command("import")
+@one_line_errors()
 def import_(
     file: Annotated[Path, typer.Argument(help="Sample file of another harness, JSONL or Parquet.")],
     harness: Annotated[str, typer.Option(help="lm_eval, lighteval or verl.")],
@@ -246,9 +261,9 @@ def import_(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
-    from trainer.atomic import write_text
     from verifier.benchmarks import NAMES
     from verifier.benchmarks import benchmark as named
+    from verifier.finished import write_whole
     from verifier.grade import grade_answer
     from verifier.importers import Harness, ImportFailed, import_samples
     from verifier.policy import EVAL_GRADERS, GradePolicy
@@ -272,11 +287,12 @@ def import_(
         right += row.trajectory.verdicts["strict"].verdict is VerdictKind.CORRECT
         lines.append(json.dumps(row.trajectory.to_json(), ensure_ascii=False) + "\n")
     with one_line_errors():
-        write_text(out, "".join(lines))
+        write_whole(out, "".join(lines))
     typer.echo(f"{len(rows)} samples, {right} correct (strict), written to {out}")
 
 
 @app.command()
+@one_line_errors()
 def regrade(
     samples: Annotated[Path, typer.Argument(help="A samples file: JSONL or Parquet of trajectories.")],
     golds: Annotated[

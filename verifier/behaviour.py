@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from verifier.policy import GraderName
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from trainer.types import Trajectory
 
 
-def behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Numbers of the samples behind one score.
+Metrics = Callable[[Sequence["Trajectory"]], dict[str, float]]
+
+
+def behaviour(trajectories: Sequence[Trajectory], metrics: Metrics) -> dict[str, float]:
+    """Numbers of the samples behind one score; `metrics` are those of training.
 
     Shares are of the samples that were graded, but for infra_failed_frac, the share that was lost.
     """
-    from trainer.metrics import rollout_metrics
     from trainer.types import StopReason
 
     graded = [t for t in trajectories if t.reward is not None]
@@ -31,7 +33,7 @@ def behaviour(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     lost = len(trajectories) - len(graded)
     unfit = sum(not trajectory.turns for trajectory in graded)
     return (
-        rollout_metrics(graded)
+        metrics(graded)
         | shares
         | {
             "num_rollouts": len(trajectories),

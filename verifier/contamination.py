@@ -74,6 +74,8 @@ def read_entries(path: Path) -> list[Entry]:
         if not isinstance(text, str):
             raise WrongData(f"{path}, row {number}: no text under problem, question or prompt")
         entries.append(Entry(id=str(row.get("id", number)), text=text, answer=str(row.get("answer", ""))))
+    if not entries:
+        raise WrongData(f"{path}: holds no problems; give the training set as JSONL")
     return entries
 
 

@@ -215,10 +215,15 @@ def _same_digits(a: Node, b: Node) -> bool | None:
     if a.op != "num" or b.op != "num" or (a.name == "based") == (b.name == "based"):
         return None
     based, bare = (a, b) if a.name == "based" else (b, a)
-    if bare.name != "int" or bare.value < 0:
+    if bare.name not in ("int", "dec") or bare.value < 0:
         return None
-    base = int(based.args[0].value)
-    return _in_base(int(bare.value), base) == based.value
+    base, places = int(based.args[0].value), 0
+    while (bare.value * 10**places).denominator != 1 and places < 60:
+        places += 1
+    if (bare.value * 10**places).denominator != 1:
+        return False
+    digits = _in_base(int(bare.value * 10**places), base)
+    return digits is not None and Fraction(digits, base**places) == based.value
 
 
 def _in_base(digits: int, base: int) -> int | None:

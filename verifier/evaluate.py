@@ -121,12 +121,7 @@ def evaluate(
     result = Evaluation()
     asked = [(plan, questions_of(plan, runtime, rings, view.eval.seed, result.unavailable)) for plan in plans]
     refuse_twice(asked)
-    if result.unavailable and must_have_all:
-        raise FellShort("; ".join(result.unavailable.values()))
-    if result.unavailable and runtime.preset in MUST_REACH:
-        raise ConfigError("; ".join(result.unavailable.values()))
-    if not any(questions for _, questions in asked):
-        raise FellShort("; ".join(["nothing to evaluate", *result.unavailable.values()]))
+    _refuse_missing(asked, result.unavailable, runtime, must_have_all)
     golds = [
         [q.benchmark.name, p.id, p.answer] for _, questions in asked for q in questions for p in q.problems
     ]
@@ -137,8 +132,7 @@ def evaluate(
         "sandbox": view.sandbox.model_dump(mode="json"),
     }
     fingerprint = digest([identity, place.name, place.endpoint, served, sections, golds])
-    before = finished(out, fingerprint, sections["plans"], overwrite=overwrite)
-    if before is not None:
+    if before := finished(out, fingerprint, sections["plans"], overwrite=overwrite):
         print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
         return before
     with WorkDir.open(work, fingerprint) as folder:
@@ -160,6 +154,21 @@ def evaluate(
             ],
         }
         return _write(result, out, folder, facts, time.monotonic() - began)
+
+
+def _refuse_missing(
+    asked: Sequence[tuple[EvalPlan, Sequence[Questions]]],
+    unavailable: dict[str, str],
+    runtime: RuntimeSection,
+    must_have_all: bool,
+) -> None:
+    """End before anything is sampled where a benchmark is missing that may not be, or all of them are."""
+    if unavailable and must_have_all:
+        raise FellShort("; ".join(unavailable.values()))
+    if unavailable and runtime.preset in MUST_REACH:
+        raise ConfigError("; ".join(unavailable.values()))
+    if not any(questions for _, questions in asked):
+        raise FellShort("; ".join(["nothing to evaluate", *unavailable.values()]))
 
 
 def _run_plan(
@@ -376,6 +385,8 @@ def _slice(checkpoint: str, name: str, plan: EvalPlan, view: Any) -> Slice:
 def _add_scores(
     result: Evaluation, questions: Questions, trajectories: Sequence[Trajectory], about: Slice
 ) -> None:
+    from trainer.metrics import rollout_metrics
+
     declared, problems = questions.benchmark, questions.problems
     if declared.scoring is Scoring.INSTRUCTIONS:
         from verifier.instruction_scores import instruction_row, instruction_scores
@@ -402,7 +413,7 @@ def _add_scores(
             "temperature": about.temperature,
             "control": about.control,
         }
-        | behaviour(trajectories)
+        | behaviour(trajectories, rollout_metrics)
     )
 
 

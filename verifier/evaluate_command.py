@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from config.model import EvalPlan
 
 SECTIONS = ("rollout", "sandbox", "eval", "analysis")
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        help="paper: the published settings for the benchmarks named; options and --set win over it."
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print settings and cost; sample nothing.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a finished evaluation in OUT.")]
 
 
 def evaluate(
@@ -49,21 +57,12 @@ def evaluate(
             help="OpenAI-compatible server, such as http://127.0.0.1:8000/v1; the checkpoint gives the tokenizer."
         ),
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="paper: the published settings for the benchmarks named; options and --set win over it."
-        ),
-    ] = None,
+    profile: ProfileOption = None,
     variant: Annotated[
         str | None, typer.Option(help="One setting changed, such as turns_5; see --dry-run.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print settings and cost; sample nothing.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a finished evaluation in OUT.")
-    ] = False,
+    dry_run: DryRunOption = False,
+    overwrite: OverwriteOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
     sections: SectionsOption = None,
     runtime: RuntimeOption = None,
@@ -87,9 +86,7 @@ def evaluate(
         if dry_run:
             typer.echo("\n".join(lines_of(plans, view)))
             return
-        for option, folder in (("--data", data), ("--rings", rings)):
-            if folder is not None and not folder.is_dir():
-                raise ConfigError(f"{option} {folder}: is not a folder")
+        _require_folders(data, rings)
         if endpoint is None:
             refuse_without_engine(where.preset)
         if data is not None:
@@ -109,6 +106,13 @@ def evaluate(
             overwrite=overwrite,
         )
         _show(summary, as_json)
+
+
+def _require_folders(data: Path | None, rings: Path | None) -> None:
+    """A mistyped folder is an error, not a folder without benchmarks."""
+    for option, folder in (("--data", data), ("--rings", rings)):
+        if folder is not None and not folder.is_dir():
+            raise ConfigError(f"{option} {folder} is not a folder; name the one that holds the problem files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

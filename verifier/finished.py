@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,15 +39,13 @@ def finished(
     Raises:
         ConfigError: `out` holds another finished evaluation, or one whose files do not belong together.
     """
-    from trainer.atomic import read_json, sha256_of
-
     path = out / SUMMARY
     if overwrite or not path.exists():
         return None
     remedy = "name another --out, or pass --overwrite to replace it"
     try:
-        summary = read_json(path)
-    except ConfigError:
+        summary = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         raise ConfigError(f"{path}: is no summary that can be read; {remedy}") from None
     if summary.get("fingerprint") != fingerprint:
         held, wanted = _named(summary.get("settings", {}).get("plans", [])), _named(asked)
@@ -53,9 +54,26 @@ def finished(
             f"{out}: holds a finished evaluation ({held}){other}, and this one is {wanted}; {remedy}"
         )
     samples = out / "samples.parquet"
-    if not samples.is_file() or sha256_of(samples) != summary.get("samples_sha256"):
+    if not samples.is_file() or _sha256_of(samples) != summary.get("samples_sha256"):
         raise ConfigError(f"{samples}: is not the file that {SUMMARY} was made from; {remedy}")
     return summary
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that is either whole or as it was: beside it first, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _named(plans: Iterable[Mapping[str, Any]]) -> str:

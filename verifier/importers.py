@@ -68,6 +68,8 @@ def import_samples(
                 text, run=run, checkpoint=checkpoint, benchmark=benchmark, problem=problem, sample=at
             )
             imported.append(Imported(trajectory=trajectory, gold=gold))
+    if not imported:
+        raise ImportFailed(f"{path}: holds no samples; give a samples file of {harness}")
     return imported
 
 
@@ -89,6 +91,8 @@ def _trajectory(
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    if path.is_dir():
+        raise ImportFailed(f"cannot read {path}: it is a folder; name a samples file in it")
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -105,7 +109,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         if line.strip():
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ImportFailed(f"{path}, line {number}: {error}") from None
             if not isinstance(row, dict):
                 raise ImportFailed(f"{path}, line {number}: not a JSON object")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
+from verifier.finished import write_whole
 from verifier.policy import EVAL_GRADERS
 from verifier.questions import Questions, require_checker
 from verifier.verdict import VerdictKind
@@ -66,7 +67,6 @@ def regrade_file(
     Raises:
         RegradeError: a file cannot be read, or a problem has no gold.
     """
-    from trainer.atomic import write_text
     from trainer.types import Trajectory
 
     report = RegradeReport()
@@ -86,7 +86,7 @@ def regrade_file(
     if report.num_samples == 0:
         raise RegradeError(f"{samples}: holds no samples")
     if out is not None:
-        write_text(out, "".join(line + "\n" for line in lines))
+        write_whole(out, "".join(line + "\n" for line in lines))
     return report
 
 
@@ -188,13 +188,13 @@ def _golds(path: Path) -> dict[str, str]:
             for row in map(json.loads, path.read_text("utf-8").splitlines())
             if row
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RegradeError(f"{path}: not a JSONL of {{id, answer}}: {error!r}") from None
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
-        raise RegradeError(f"cannot read {path}: no such file")
+        raise RegradeError(f"cannot read {path}: {'it is no file' if path.exists() else 'no such file'}")
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -209,7 +209,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 if line.strip():
                     try:
                         yield json.loads(line)
-                    except ValueError as error:
+                    except (ValueError, RecursionError) as error:
                         raise RegradeError(f"{path}, line {number}: {error}") from None
     except OSError as error:
         raise RegradeError(f"cannot read {path}: {error.strerror}") from None

@@ -112,7 +112,7 @@ class Worker:
             bufsize=0,
         )
         assert process.stdout is not None
-        if read_line(process.stdout.fileno(), START_LIMIT_S) != b"ready\n":
+        if read_line(process.stdout.fileno(), START_LIMIT_S, process.pid) != b"ready\n":
             process.kill()
             process.wait()
             raise RuntimeError(f"the worker of {self._engine} did not start: is its package installed?")

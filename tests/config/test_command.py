@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from config.command import one_line_errors
 from config.resolve import ConfigError
+from trainer.atomic import write_text
 
 
 @pytest.mark.parametrize(
@@ -15,12 +20,31 @@ from config.resolve import ConfigError
     [
         (ConfigError("a.yaml: is\nwrong"), "error: a.yaml: is wrong"),
         (OSError(errno.ENOSPC, "No space left", "out/file"), "out/file: the disk is full"),
-        (PermissionError(errno.EACCES, "no", "out/file"), "out/file: permission denied"),
+        (
+            PermissionError(errno.EACCES, "no", "out/file"),
+            "out/file: permission denied; change its permissions",
+        ),
+        (
+            OSError(errno.EROFS, "no", "out/file"),
+            "out/file: the file system is read-only; name a path on another",
+        ),
+        (OSError(errno.ENOTDIR, "no", "out/file"), "out/file: a parent is not a folder"),
+        (OSError(errno.ENAMETOOLONG, "no", "out/file"), "out/file: the name is too long"),
+        (
+            RuntimeError("Internal: write failed: No space left on device"),
+            "some/out: the disk is full; free some",
+        ),
+        (RuntimeError("Read-only file system (os error 30)"), "some/out: the file system is read-only"),
+        (
+            OSError(errno.ENOSPC, "No space left"),
+            "some/out: the disk is full; free some space there and run again",
+        ),
     ],
 )
 def test_what_the_user_can_mend_is_one_line_and_status_2(
-    error: Exception, told: str, capsys: pytest.CaptureFixture[str]
+    error: Exception, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "argv", ["python -m analysis", "figures", "--run", "r", "--out", "some/out"])
     with pytest.raises(SystemExit) as left, one_line_errors():
         raise error
     assert left.value.code == 2
@@ -33,3 +57,32 @@ def test_what_the_user_can_mend_is_one_line_and_status_2(
 def test_a_fault_of_ours_keeps_its_traceback(error: Exception) -> None:
     with pytest.raises(type(error)), one_line_errors():
         raise error
+
+
+def test_a_write_that_fails_names_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit), one_line_errors():
+        write_text(tmp_path / "file" / "out.json", "x")
+    assert "file" in capsys.readouterr().err
+
+
+def test_a_full_disk_names_the_file_that_did_not_fit(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for a full disk: the system's error names no file either."""
+    code = (
+        "import resource, signal, pathlib\n"
+        "from trainer.atomic import write_text\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try:\n    write_text(pathlib.Path('out.json'), 'x' * 5000)\n"
+        "except OSError as error:\n    print(error.filename)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, list(tmp_path.iterdir())) == ("out.json\n", [])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +18,8 @@ from sandbox.client import Sandbox
 from sandbox.records import Limits, ToolCall, ToolResult
 
 _ids = itertools.count()
+SYSTEM_PYTHON = "/usr/bin/python3"
+PACKAGES = ("numpy", "numpy.libs", "sympy", "mpmath")
 
 
 def new_call(code: str, *, cpu_s: float = 10.0, wall_s: float = 120.0, **fields: object) -> ToolCall:
@@ -52,3 +57,34 @@ def start_node(
         assert process.poll() is None
         time.sleep(0.05)
     return process, place.read_text()
+
+
+@pytest.fixture(scope="session")
+def open_python(project_root: Path) -> Iterator[Path]:
+    """An interpreter in a world-readable folder: a venv of the system's Python with links to our packages."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become other users")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    asked = [SYSTEM_PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    if not Path(SYSTEM_PYTHON).exists() or subprocess.check_output(asked, text=True).strip() != version:
+        pytest.skip(f"needs {SYSTEM_PYTHON} of version {version}, whose files every user may read")
+    folder = Path(tempfile.mkdtemp(prefix="open-python-"))
+    folder.chmod(0o755)
+    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    site = folder / "venv" / "lib" / f"python{version}" / "site-packages"
+    ours = Path(sys.prefix) / "lib" / f"python{version}" / "site-packages"
+    for name in PACKAGES:
+        shutil.copytree(ours / name, site / name, copy_function=_link_or_copy)
+    for name in ("sandbox", "config", "tests"):
+        if name != "tests":
+            shutil.copytree(project_root / name, folder / "project" / name)
+    shutil.copytree(project_root / "tests" / "sandbox", folder / "project" / "tests" / "sandbox")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

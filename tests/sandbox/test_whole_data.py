@@ -71,3 +71,11 @@ def test_the_code_cannot_pass_its_end_for_a_failure_to_set_up(run: Run) -> None:
         "import fcntl, os\ntry:\n    fcntl.fcntl(3, fcntl.F_ADD_SEALS, 0)\nexcept OSError: pass\nos._exit(70)"
     )
     assert run(unmark).status is Status.CRASH
+
+
+def test_an_address_is_hidden_also_where_a_long_text_is_cut(run: Run) -> None:
+    for shift in range(0, 70, 3):
+        code = f"import sys\nsys.stdout.write('.' * {shift} + ''.join(str(object()) for _ in range(3000)))"
+        said = run(code).stdout
+        assert "dropped] ..." in said
+        assert "7f" not in said, said[8000:8400]

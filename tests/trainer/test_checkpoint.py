@@ -96,6 +96,7 @@ def test_the_manifest_is_written_last_and_removed_first(tmp_path: Path) -> None:
         (lambda f: (f / MANIFEST).write_text("[]"), "must hold a JSON object"),
         (lambda f: (f / MANIFEST).write_text("{}"), "is not a manifest"),
         (lambda f: _edit(f, files=["weights"]), "delete it and run again"),
+        (lambda f: _edit(f, files={}), "lists no file"),
         (lambda f: _edit(f, schema=2), "schema 2, this code reads 1"),
         (lambda f: _edit(f, colour="red"), "is not a manifest"),
         (shutil.rmtree, "cannot be read"),

@@ -195,5 +195,5 @@ def test_samples_of_another_chunk_or_twice_in_a_journal_are_not_taken(tmp_path: 
 def test_a_model_made_for_shorter_contexts_is_refused(tiny_checkpoint: Path) -> None:
     limit = tiny_config().model.max_positions
     require_positions(tiny_checkpoint, limit)
-    with pytest.raises(ConfigError, match=rf"holds contexts of {limit} tokens .* take {limit + 1}"):
+    with pytest.raises(ConfigError, match=rf"holds contexts of {limit} tokens .* take {limit + 1};"):
         require_positions(tiny_checkpoint, limit + 1)

@@ -76,6 +76,20 @@ def test_one_token_may_hold_several_tags_and_unknown_ones_change_nothing() -> No
     assert labels("a", "</reason>", "</answer>", "<reas", "onable>") == ["reason", *["other"] * 4]
 
 
+def test_a_tag_inside_the_json_of_a_call_belongs_to_the_call() -> None:
+    pieces = ["</reason>", "<tool_call>", '{"a": "', "</tool_call>", "<answer>", '"}', "</tool_call>", "x"]
+    assert labels(*pieces) == [
+        "other",
+        "other",
+        "tool_call",
+        "tool_call",
+        "tool_call",
+        "tool_call",
+        "other",
+        "other",
+    ]
+
+
 def a_trajectory(sample: int = 0, **changes: Any) -> Trajectory:
     """Three turns: a good call, a broken call, an answer; the tool answered between them."""
     ok = ToolResult(id="c", status=Status.OK, stdout="4")

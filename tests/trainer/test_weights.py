@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -21,7 +23,10 @@ from trainer.export import export
 from trainer.grpo import GrpoTrainer
 from trainer.model import head_weight, load_model
 from trainer.native import NativeChat
+from trainer.sft import require_documents
 from trainer.tokenizer import FolderCodec, transformers_tokenizer
+from trainer.trajectories import read_parquet
+from trainer.types import SCHEMA_VERSION, Row
 
 CPU = torch.device("cpu")
 DOWN = "model.layers.1.mlp.down_proj.weight"
@@ -221,3 +226,30 @@ def test_a_broken_tokenizer_config_does_not_fall_back_to_plain_chatml(
     (folder / "tokenizer_config.json").write_text('{"chat_template": "{{ mess')
     with pytest.raises(ConfigError, match=r"tokenizer_config\.json: is not JSON"):
         NativeChat.of(folder)
+
+
+# --- what else a stage reads -----------------------------------------------------------------------------
+
+
+def test_sft_is_refused_without_documents_and_with_one_that_the_model_cannot_hold(
+    tiny_checkpoint: Path,
+) -> None:
+    def row(length: int, on: bool = True) -> Row:
+        return Row(
+            ids=[1] * length, mask=[on] * length, logprob=[0.0] * length, advantage=1.0, group=f"d{length}"
+        )
+
+    path, limit = Path("documents.jsonl"), tiny_config().model.max_positions
+    require_documents([row(5), row(limit)], tiny_checkpoint, path)
+    for rows in ([], [row(5, on=False)]):
+        with pytest.raises(ConfigError, match=r"documents\.jsonl: holds no document"):
+            require_documents(rows, tiny_checkpoint, path)
+    with pytest.raises(ConfigError, match=rf"document 'd{limit + 1}' takes {limit + 1}"):
+        require_documents([row(5), row(limit + 1)], tiny_checkpoint, path)
+
+
+def test_a_parquet_of_something_else_is_no_file_of_trajectories(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"schema_version": [SCHEMA_VERSION], "run": ["r"]}), path)
+    with pytest.raises(ConfigError, match="is not a file of trajectories"):
+        read_parquet(path)

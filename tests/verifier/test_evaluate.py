@@ -232,8 +232,8 @@ def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -
         (["--name", "rl9"], "eval.plans has no plan for checkpoint 'rl9'"),
         (["--benchmark", "procedural-numbers", "--benchmark", "procedural-numbers"], "is asked twice"),
         (["--benchmark", "procedural-numbers", "--endpoint", "http://127.0.0.1:9/v1"], "cannot be reached"),
-        (["--benchmark", "procedural-numbers", "--data", "absent"], "--data absent: is not a folder"),
-        (["--benchmark", "procedural-numbers", "--rings", "absent"], "--rings absent: is not a folder"),
+        (["--benchmark", "procedural-numbers", "--data", "absent"], "--data absent is not a folder"),
+        (["--benchmark", "procedural-numbers", "--rings", "absent"], "--rings absent is not a folder"),
         (["--benchmark", "aime24", "--set", "runtime.preset=released"], "needs the vLLM engine"),
         (["--benchmark", "aime24", "--variant", "turns_2"], "must be one of turns_1, turns_5"),
         (["--benchmark", "aime24", "--profile", "mine"], "the only profile is paper"),
@@ -341,8 +341,9 @@ def test_lost_samples_leave_the_shares_and_are_counted() -> None:
     lost, graded = a_lost_sample("b", 0), a_lost_sample("b", 1)
     graded.reward, graded.stop = 0.0, StopReason.ANSWER
     graded.verdicts = {"strict": Verdict(id="p1", verdict=VerdictKind.NO_ANSWER)}
-    found = behaviour([lost, graded])
+    found = behaviour([lost, graded], lambda part: {"num_graded": len(part)})
     assert (found["no_answer_frac"], found["infra_failed_frac"]) == (1.0, 0.5)
+    assert found["num_graded"] == 1
     assert (found["num_lost"], found["num_questions_lost"], found["num_rollouts"]) == (1, 1, 2)
 
 

@@ -197,17 +197,23 @@ def digest(problems: Iterable[Problem]) -> str:
 
 def jsonl_rows(path: Path) -> Iterable[Mapping[str, Any]]:
     """Rows of a JSONL file; a broken line is named."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise WrongData(f"{path}, line {number}: not JSON: {error}") from None
-            if not isinstance(row, dict):
-                raise WrongData(f"{path}, line {number}: not a JSON object")
-            yield row
+    try:
+        # Not splitlines: JSON strings may hold line separators of other kinds.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except OSError as error:
+        raise WrongData(f"{path}: cannot be read ({error.strerror}); give a JSONL file") from None
+    except UnicodeDecodeError as error:
+        raise WrongData(f"{path}: is not UTF-8 text at byte {error.start}; give a JSONL file") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise WrongData(f"{path}, line {number}: not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise WrongData(f"{path}, line {number}: not a JSON object")
+        yield row
 
 
 def _hub_rows(benchmark: Benchmark) -> Iterable[Mapping[str, Any]]:

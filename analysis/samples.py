@@ -111,7 +111,7 @@ def _check_values(tokens: pd.DataFrame, path: Path, most: float) -> None:
         (entropy < 0, "a negative entropy"),
         (entropy > most + ROUNDING, f"an entropy above {most:.3f} nats, the most its vocabulary allows"),
         (~(np.isfinite(logprob) & (logprob <= ROUNDING)), "a log-prob that is none"),
-        (~(tokens["rank"] >= 1), "a rank below 1"),
+        (~(tokens["rank"] >= 0), "a rank below 0"),
         (~tokens["segment"].isin(list(SEGMENTS)), "an unknown segment"),
         (tokens["after_tool"].notna() & ~tokens["after_tool"].isin(list(AFTER)), "an unknown after_tool"),
         (tokens["correct"].isna(), "no word on whether its answer is right"),

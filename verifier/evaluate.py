@@ -146,12 +146,7 @@ def evaluate(
             "variant": place.variant,
             "settings": sections,
             "benchmarks": {q.benchmark.name: q.digest for _, questions in asked for q in questions},
-            "paper_differences": [
-                row.to_json()
-                for plan, questions in asked
-                for one in questions
-                for row in differences(one.benchmark, plan, view)
-            ],
+            "paper_differences": _paper_differences(asked, view),
         }
         return _write(result, out, folder, facts, time.monotonic() - began)
 
@@ -169,6 +164,17 @@ def _refuse_missing(
         raise ConfigError("; ".join(unavailable.values()))
     if not any(questions for _, questions in asked):
         raise FellShort("; ".join(["nothing to evaluate", *unavailable.values()]))
+
+
+def _paper_differences(
+    asked: Sequence[tuple[EvalPlan, Sequence[Questions]]], view: Any
+) -> list[dict[str, Any]]:
+    return [
+        row.to_json()
+        for plan, questions in asked
+        for one in questions
+        for row in differences(one.benchmark, plan, view)
+    ]
 
 
 def _run_plan(

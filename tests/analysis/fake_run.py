@@ -448,7 +448,7 @@ def _token_rows(
                     "segment": segment,
                     "entropy": entropy,
                     "logprob": -entropy * float(rng.random()),
-                    "rank": int(rng.integers(1, 4)),
+                    "rank": int(rng.integers(0, 3)),  # 0: the most likely token
                     "after_tool": after if turn else None,
                     "distance": distance if turn else None,
                     "correct": bool(sample),

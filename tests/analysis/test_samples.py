@@ -140,7 +140,7 @@ def test_a_file_that_is_no_parquet_is_one_clear_line(tmp_path: Path) -> None:
         ("entropy", 6.5, "an entropy above 5.991 nats"),
         ("logprob", 0.5, "a log-prob that is none"),
         ("logprob", float("-inf"), "a log-prob that is none"),
-        ("rank", 0, "a rank below 1"),
+        ("rank", -1, "a rank below 0"),
         ("segment", "dream", "an unknown segment"),
         ("after_tool", "fine", "an unknown after_tool"),
         ("index", 10_000, "a gap before it"),

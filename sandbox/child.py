@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import fcntl
 import io
 import json
@@ -11,7 +10,7 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from sandbox import runner, streams
@@ -100,21 +99,19 @@ class Launch:
                 link.sendall(SET_UP)
             num_cells += 1
             _provide_session_stdin(stdin)
-            with self._memory_limit(limits.memory_bytes, first_bytes):
-                outcome = self._run_cell(code, limits, f"<cell {num_cells}>", namespace)
+            if limits.memory_bytes < first_bytes:
+                self._hold_memory(limits.memory_bytes, first_bytes)
+            outcome = self._run_cell(code, limits, f"<cell {num_cells}>", namespace)
+            if limits.memory_bytes < first_bytes:
+                self._hold_memory(first_bytes, first_bytes)
             text = json.dumps(outcome).encode()
             link.sendall(CELL_HEADER.pack(len(text)) + text)
 
-    @contextlib.contextmanager
-    def _memory_limit(self, num_bytes: int, first_bytes: int) -> Iterator[None]:
-        """Hold a cell to a lower memory limit than that of the first cell; the supervisor refuses a higher one."""
-        is_lower = num_bytes < first_bytes and Layer.RLIMITS in self.jail.plan.layers
-        hard = self.jail.base_bytes + first_bytes
-        if is_lower:
-            resource.setrlimit(resource.RLIMIT_AS, (self.jail.base_bytes + num_bytes, hard))
-        yield
-        if is_lower:
-            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    def _hold_memory(self, num_bytes: int, first_bytes: int) -> None:
+        """Set the memory limit of a cell; that of the first cell is the most, the supervisor refuses a higher one."""
+        if Layer.RLIMITS in self.jail.plan.layers:
+            base = self.jail.base_bytes
+            resource.setrlimit(resource.RLIMIT_AS, (base + num_bytes, base + first_bytes))
 
     def _enter(self, seat: int, limits: Limits, cpu_s: float, keep_below: int) -> None:
         self.jail.enter(
@@ -174,9 +171,11 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def _reopen_output() -> None:
     """A cell finds its standard output and error open, whatever a cell before has closed or put there."""
-    for number, spare in _SPARES:
-        with contextlib.suppress(OSError):
+    try:
+        for number, spare in _SPARES:
             os.dup2(spare, number)
+    except OSError:  # the code has closed the spare as well
+        pass
     if _is_closed(sys.stdout):
         if _is_closed(sys.__stdout__):
             sys.__stdout__ = runner.new_output(1)

@@ -202,10 +202,14 @@ def flush_streams() -> None:
             continue
 
 
+_IOBase = io.RawIOBase.__mro__[-2]
+"""What every stream derives from. `io.IOBase` says the same and is slower, for it is an abstract base class."""
+
+
 def flush_own_streams(namespace: dict[str, Any]) -> None:
     """Write out what streams of the code's own hold back at the end of a cell; a call that ends lets go of them."""
     for value in list(namespace.values()):
-        if issubclass(type(value), io.IOBase):
+        if issubclass(type(value), _IOBase):
             with contextlib.suppress(Exception):
                 value.flush()
 

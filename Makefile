@@ -83,8 +83,8 @@ lock: $(READY)
 bench: $(READY)
 	$(IN_VENV) python -m sandbox bench --json
 	$(IN_VENV) python -m trainer schedule --json
-	$(IN_VENV) python -m trainer.bench_pass --json
-	$(IN_VENV) python -m trainer.bench_trl --json
+	$(IN_VENV) python -m bench.training_pass --json
+	$(IN_VENV) python -m bench.trl_race --json
 
 clean:
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info

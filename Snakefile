@@ -2,7 +2,7 @@
 
 from snakemake.utils import min_version
 
-from analysis.closing import closing_lines
+from analysis.report.closing import closing_lines
 from config.workflow import Workflow
 from trainer.start import require_start
 

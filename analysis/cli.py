@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from analysis.entropy import Settings
-    from analysis.runs import Run
+    from analysis.entropy.entropy import Settings
+    from analysis.inputs.runs import Run
 
 SECTIONS = ("analysis",)
 REFERENCE = Path(__file__).parents[1] / "results" / "reference"
@@ -39,8 +39,8 @@ ReferenceOption = Annotated[
 @contextmanager
 def _input_errors() -> Iterator[None]:
     """One clear line and exit status 2 for wrong input or an unwritable place."""
-    from analysis.files import BadRun
-    from config.errors import ConfigError
+    from analysis.inputs.files import BadRun
+    from records.errors import ConfigError
 
     try:
         yield
@@ -50,7 +50,7 @@ def _input_errors() -> Iterator[None]:
 
 
 def _settings(sections: str | None, config: list[Path] | None, overrides: list[str] | None) -> Settings:
-    from analysis.entropy import Settings
+    from analysis.entropy.entropy import Settings
     from config.resolve import resolve
     from config.sections import load_sections, view_of
 
@@ -64,15 +64,15 @@ def _settings(sections: str | None, config: list[Path] | None, overrides: list[s
 
 
 def _reference(folder: Path) -> dict[str, Any]:
-    from analysis.reference import read_reference
+    from analysis.inputs.reference import read_reference
 
     return read_reference(folder)
 
 
 def _open(run: Path) -> Run:
     """A run whose evaluations hold together."""
-    from analysis.lineage import check_run
-    from analysis.runs import Run
+    from analysis.inputs.lineage import check_run
+    from analysis.inputs.runs import Run
 
     opened = Run.open(run)
     check_run(opened)
@@ -93,8 +93,8 @@ def entropy(
 ) -> None:
     """Forking, reflection and coding tokens: entropy.json, one CSV per table, trace.html."""
     with _input_errors():
-        from analysis.entropy_files import write_study
-        from analysis.lineage import write_lineage
+        from analysis.entropy.entropy_files import write_study
+        from analysis.inputs.lineage import write_lineage
 
         opened, settings = _open(run), _settings(sections, config, overrides)
         written = write_study(opened, settings, checkpoint, out)
@@ -116,8 +116,8 @@ def figures(
     with _input_errors():
         from analysis.figures import PLOTS
         from analysis.figures.plot import write
-        from analysis.files import BadRun, write_manifest
-        from analysis.lineage import write_lineage
+        from analysis.inputs.files import BadRun, write_manifest
+        from analysis.inputs.lineage import write_lineage
 
         known = [plot.name for plot in PLOTS]
         unknown = sorted(set(only or []) - set(known))
@@ -147,7 +147,7 @@ def tables(
 ) -> None:
     """Tables beside the published ones, as CSV, Markdown and LaTeX."""
     with _input_errors():
-        from analysis.files import write_manifest
+        from analysis.inputs.files import write_manifest
         from analysis.tables import GRIDS
         from analysis.tables.grid import write
 
@@ -176,10 +176,10 @@ def claims(
 ) -> None:
     """The verdict on every claim: claims.json and claims.csv."""
     with _input_errors():
-        from analysis.claims import about_arms, judge, read_claims
-        from analysis.claims_files import write_claims
-        from analysis.effects import measure_run
-        from analysis.lineage import write_lineage
+        from analysis.claims.claims import about_arms, judge, read_claims
+        from analysis.claims.claims_files import write_claims
+        from analysis.claims.effects import measure_run
+        from analysis.inputs.lineage import write_lineage
 
         opened, settings = _open(run), _settings(sections, config, overrides)
         claimed = read_claims(reference / "claims.yaml")
@@ -218,8 +218,8 @@ def report(
 ) -> None:
     """One self-contained page, index.html, and report.json."""
     with _input_errors():
-        from analysis.report import build
-        from analysis.report_parts import Parts
+        from analysis.report.parts import Parts
+        from analysis.report.report import build
 
         parts = Parts(
             figures=figures_dir or run / "figures",
@@ -249,9 +249,9 @@ def ablations(
 ) -> None:
     """The ablation page from stored arm records and the sampling grid, with its figures and endpoints.csv."""
     with _input_errors():
-        from analysis.ablations import write_ablations
-        from analysis.arms import records_in
-        from analysis.sampling_grid import table_of
+        from analysis.experiments.ablations import write_ablations
+        from analysis.experiments.arms import records_in
+        from analysis.experiments.sampling_grid import table_of
 
         settings = _settings(sections, config, overrides)
         passes = table_of(grid or run / "grid", settings)
@@ -281,9 +281,9 @@ def compare(
 ) -> None:
     """Paired comparison of two runs; 1 on a regression with --fail-on regression, 2 when not comparable."""
     with _input_errors():
-        from analysis.compare import compare_runs, to_markdown
-        from analysis.files import BadRun, write_json, write_text
-        from analysis.runs import Run
+        from analysis.comparison.compare import compare_runs, to_markdown
+        from analysis.inputs.files import BadRun, write_json, write_text
+        from analysis.inputs.runs import Run
 
         if fail_on not in (None, "regression"):
             raise BadRun(f"--fail-on {fail_on}: the one thing to fail on is regression")
@@ -308,9 +308,9 @@ def compare(
 def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON file to write.")]) -> None:
     """Check digests, lineage, metrics and controls of a run; writes the verdicts and never fails on them."""
     with _input_errors():
-        from analysis.files import write_json
-        from analysis.verify import to_json
-        from analysis.verify import verify as look
+        from analysis.inputs.files import write_json
+        from analysis.report.verify import to_json
+        from analysis.report.verify import verify as look
 
         checks = look(run)
         write_json(out, to_json(checks))
@@ -325,8 +325,8 @@ def gate(
 ) -> None:
     """Exit status 1 when a check of verify.json fell short."""
     with _input_errors():
-        from analysis.files import write_json
-        from analysis.verify import judge
+        from analysis.inputs.files import write_json
+        from analysis.report.verify import judge
 
         short = judge(verdicts)
         for line in short:

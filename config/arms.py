@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from config.errors import ConfigError
 from config.fields import Positive, Section
 from config.model import Config
 from config.resolve import read_yaml, resolve_mapping
+from records.errors import ConfigError
 
 ARMS = Path(__file__).with_name("experiments") / "arms.yaml"
 MAIN = "main"

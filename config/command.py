@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from config.errors import ConfigError, FellShort, UserError
+from records.errors import ConfigError, FellShort, UserError
 
 if TYPE_CHECKING:
     from config.model import Config, RuntimeSection

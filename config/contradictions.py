@@ -164,7 +164,7 @@ RELEASE_MINIMUM = 2
 
 
 def release_adds_up(num_valid: int, num_negative: int, G: int) -> bool:
-    """Whether the release's two shares, rounded apart, add up to G (`trainer.roc_release.release_counts`).
+    """Whether the release's two shares, rounded apart, add up to G (`trainer.selection.roc_release.release_counts`).
 
     >>> release_adds_up(32, 1, 16), release_adds_up(16, 8, 15)
     (True, False)

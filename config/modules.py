@@ -14,12 +14,12 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from config.errors import ConfigError
 from config.model import Config
+from records.errors import ConfigError
 
 LIMIT_S = 120.0
 """For the imports of the user's module on a loaded machine."""
-SHIPPED = "trainer.reward"
+SHIPPED = "trainer.selection.reward"
 """The module of the rewards that come with the suite; read, not run."""
 _PROGRAM = """
 import importlib, json, os, sys

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from config.errors import ConfigError
 from config.model import Config, json_schema
 from config.resolve import DEFAULTS, read_yaml, resolve
 from config.scalars import dump
+from records.errors import ConfigError
 
 PRESETS = ("tiny", "micro", "smol", "small", "released", "paper")
 """All presets, smallest cost first, but for the default at the head."""

@@ -15,10 +15,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from config.contradictions import contradictions, impossible
-from config.errors import ConfigError
 from config.model import Config
 from config.modules import check_modules
 from config.scalars import as_declared, load
+from records.errors import ConfigError
 
 DEFAULTS = Path(__file__).with_name("tiny.yaml")
 

@@ -6,7 +6,6 @@ touches. Reading another section is an AttributeError, not a stale result.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -14,22 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from config.errors import ConfigError
 from config.model import Config
-
-
-def canonical(value: object) -> str:
-    """JSON with sorted keys and no blanks: equal values give equal strings.
-
-    >>> canonical({"b": 1, "a": [1.0]})
-    '{"a":[1.0],"b":1}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def digest(value: object) -> str:
-    """sha256 of the canonical JSON, as hexadecimal."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
+from records.digest import canonical
+from records.errors import ConfigError
 
 
 def sections_json(config: Config, sections: Sequence[str]) -> str:

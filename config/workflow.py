@@ -25,10 +25,11 @@ from config.arms import (
     stage_sections,
 )
 from config.command import one_line_errors
-from config.errors import ConfigError
 from config.model import Config
 from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
-from config.sections import canonical, sections_json
+from config.sections import sections_json
+from records.digest import canonical
+from records.errors import ConfigError
 
 T = TypeVar("T")
 _PATH = re.compile(r"[\w./~+@%,:=-]+")

@@ -13,8 +13,8 @@ import typer
 from config.command import one_line_errors
 
 if TYPE_CHECKING:
-    from sandbox.client import Sandbox
-    from sandbox.records import ToolCall
+    from records.tool_call import ToolCall
+    from sandbox.client.client import Sandbox
 
 app = typer.Typer(
     add_completion=False,
@@ -35,8 +35,8 @@ def fail(text: str) -> NoReturn:
 
 
 def _open(workers: int, preload: str, min_isolation: str, **others: Any) -> Sandbox:
-    from sandbox.client import Sandbox
-    from sandbox.link import SandboxError
+    from sandbox.client.client import Sandbox
+    from sandbox.client.connection import SandboxError
     from sandbox.settings import SettingsError
 
     names = tuple(name.strip() for name in preload.split(",") if name.strip())
@@ -57,7 +57,7 @@ def run(
     min_isolation: MinIsolation = "files",
 ) -> None:
     """Run one program; print its ToolResult as JSON. Exit status 0 if it ran at all, whatever it did."""
-    from sandbox.records import Limits, ToolCall
+    from records.tool_call import Limits, ToolCall
 
     program = code if code is not None else _read_program(file)
     call = ToolCall(id="run", code=program, stdin=stdin, limits=Limits(wall_s=timeout, cpu_s=timeout))
@@ -100,7 +100,7 @@ def cases(
             result = future.result()
             _print(result.to_json())
             if check and want is not None:
-                from sandbox.expectation import fault_of_result
+                from sandbox.case_check import fault_of_result
 
                 fault = fault_of_result(result, want)
                 if fault:
@@ -112,7 +112,7 @@ def cases(
 
 
 def _read_cases(file: Path) -> Iterator[tuple[ToolCall, dict[str, Any] | None]]:
-    from sandbox.records import Limits, ToolCall
+    from records.tool_call import Limits, ToolCall
 
     try:
         text = file.read_text(encoding="utf-8")
@@ -148,8 +148,8 @@ def doctor(
     min_isolation: MinIsolation = "files",
 ) -> None:
     """Show each isolation layer: in use, or missing and why; then run one call. Exit status 1 below the minimum."""
-    from sandbox.isolation import Level
-    from sandbox.records import ToolCall
+    from records.tool_call import ToolCall
+    from sandbox.child.isolation import Level
 
     with _open(1, preload, "none") as sandbox:
         said = sandbox.started
@@ -211,8 +211,8 @@ def bench(
 
     and pass the addresses: --against code-judge=http://127.0.0.1:8088 --against code-judge-16=http://127.0.0.1:8089
     """
-    from config.errors import UserError
-    from sandbox.bench import run_bench
+    from bench.sandbox.command import run_bench
+    from records.errors import UserError
 
     judges = {}
     for entry in against or ():
@@ -254,10 +254,10 @@ def serve(
     min_isolation: MinIsolation = "files",
 ) -> None:
     """Serve calls over TCP until stopped: one such daemon per node."""
-    from sandbox.isolation import Level
-    from sandbox.launch import StartError
-    from sandbox.link import SandboxError
+    from sandbox.child.isolation import Level
+    from sandbox.client.connection import SandboxError
     from sandbox.serve import run_node
+    from sandbox.server.start_up import StartError
     from sandbox.settings import Settings, SettingsError
 
     if min_isolation not in list(Level):

@@ -13,9 +13,9 @@ import threading
 import time
 from concurrent.futures import Future
 
-from config.errors import UserError
-from sandbox.records import Status, ToolCall, ToolResult
-from sandbox.tool_runner import ToolRunner
+from records.errors import UserError
+from records.tool_call import Status, ToolCall, ToolResult
+from sandbox.client.tool_runner import ToolRunner
 from sandbox.wire import refusal
 
 Waiting = tuple[ToolCall, Future[ToolResult]]

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from sandbox.client import Caller
-from sandbox.link import Link, SandboxError
-from sandbox.records import Status, ToolCall, ToolResult
+from records.tool_call import Status, ToolCall, ToolResult
+from sandbox.client.client import Caller
+from sandbox.client.connection import Link, SandboxError
+from sandbox.client.tool_runner import ToolRunner
 from sandbox.serve import proof_of
-from sandbox.tool_runner import ToolRunner
 from sandbox.wire import FrameReader, Kind, WireError, pack, refusal, refusal_when_withdrawn, retry_after_s
 
 HEARTBEAT_S = 1.0

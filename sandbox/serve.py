@@ -17,10 +17,10 @@ import socket
 import time
 from pathlib import Path
 
-from sandbox.launch import StartError
-from sandbox.runs import Connection
+from sandbox.server.start_up import StartError
+from sandbox.server.supervisor import Supervisor
+from sandbox.server.supervisor_state import Connection
 from sandbox.settings import Settings
-from sandbox.supervisor import Supervisor
 from sandbox.wire import FrameReader, Kind, pack
 
 MIN_SECRET_CHARS = 16

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sandbox.client import Sandbox
-from sandbox.link import SandboxError
-from sandbox.records import Limits, ToolCall
+from records.tool_call import Limits, ToolCall
+from sandbox.client.client import Sandbox
+from sandbox.client.connection import SandboxError
 
 _PROGRAM = "import json, sys\nimport {module} as module\nmodule.{function}(*json.load(sys.stdin))"
 
@@ -53,7 +53,7 @@ def call_of(
         SandboxError: a name that is none.
 
     Example:
-        call_of("verifier.compare", "compare_integers", ["25", "025"], call_id="a")
+        call_of("verifier.answers.compare", "compare_integers", ["25", "025"], call_id="a")
     """
     names = (*module.split("."), function)
     if not all(name.isidentifier() for name in names):

@@ -64,7 +64,7 @@ def prepare(
     """Draw the problems of every split."""
     with one_line_errors():
         view, where = _read(SECTIONS["prepare"], sections, runtime, config, set_)
-        from trainer.prepare import prepare as run
+        from trainer.problems.prepare import prepare as run
 
         _say(run(view.data, where).facts)
 
@@ -79,7 +79,7 @@ def corpus(
     """Let the teacher write the SFT documents, with real tool results."""
     with one_line_errors():
         view, where = _read(SECTIONS["corpus"], sections, runtime, config, set_)
-        from trainer.corpus import build_corpus
+        from trainer.sft.corpus import build_corpus
 
         _say(build_corpus(view, where).facts)
 
@@ -94,7 +94,7 @@ def base(
     """Make the base checkpoint: random with a tokenizer of its own, or a pretrained folder."""
     with one_line_errors():
         view, where = _read(SECTIONS["base"], sections, runtime, config, set_)
-        from trainer.base import make_base
+        from trainer.stages.base_checkpoint import make_base
 
         _say(make_base(view, where).facts)
 
@@ -109,7 +109,7 @@ def sft(
     """Non-reasoning SFT from the base checkpoint."""
     with one_line_errors():
         view, where = _read(SECTIONS["sft"], sections, runtime, config, set_)
-        from trainer.sft import run_sft
+        from trainer.sft.sft import run_sft
 
         _say(run_sft(view, where).facts)
 
@@ -126,9 +126,9 @@ def rl(
     with one_line_errors():
         name = f"rl{stage}"
         view, where = _read(SECTIONS[name], sections, runtime, config, set_)
-        from trainer.hard import load_hard
-        from trainer.prepare import load_split, pool_digest
-        from trainer.rl_job import run_stage
+        from trainer.problems.prepare import load_split, pool_digest
+        from trainer.stages.hard_filter import load_hard
+        from trainer.stages.rl_job import run_stage
 
         section = getattr(view.rl, name)
         pool = load_hard(where) if section.pool == "hard" else load_split(where, "train")
@@ -145,7 +145,7 @@ def filter_hard(
     """Keep the problems that the stage-2 policy does not solve in every rollout."""
     with one_line_errors():
         view, where = _read(SECTIONS["filter"], sections, runtime, config, set_)
-        from trainer.hard import filter_hard as run
+        from trainer.stages.hard_filter import filter_hard as run
 
         _say(run(view, where).facts)
 
@@ -165,7 +165,7 @@ def origin(
         view, where = _read(
             ORIGIN_SECTIONS, sections, runtime, config, set_, lambda whole: config_of_origin(whole, name)
         )
-        from trainer.origin import make_origin
+        from evaluation.experiments.sft_variant import make_origin
 
         _say(make_origin(name, view, where).facts)
 
@@ -189,7 +189,7 @@ def arm(
         view, where = _read(
             declared, sections, runtime, config, set_, lambda whole: config_of_arm(whole, run)
         )
-        from trainer.arm import run_arm
+        from evaluation.experiments.arm import run_arm
 
         _say(run_arm(run, view, where)["endpoints"])
 
@@ -201,7 +201,7 @@ def arm_of_main(runtime: RuntimeOption = None, config: ConfigOption = None, set_
         from config.arms import MAIN, ArmRun
 
         _, where = _read((), None, runtime, config, set_)
-        from trainer.arm import summarise_main
+        from evaluation.experiments.arm import summarise_main
 
         _say(summarise_main(ArmRun("roc_paper", MAIN, 0), where)["endpoints"])
 
@@ -220,8 +220,8 @@ def score(
     """Token table: entropy, log-prob and rank by one teacher-forced pass over stored ids."""
     with one_line_errors():
         view, where = _read(SECTIONS["score"], sections, runtime, config, set_)
-        from trainer.score import score_samples
-        from verifier.finished import refuse_to_replace
+        from records.finished_results import refuse_to_replace
+        from trainer.metrics.token_table import score_samples
 
         refuse_to_replace(out / "manifest.json", overwrite=overwrite)
         _say(score_samples(checkpoint, samples, out, view.analysis, where))
@@ -238,7 +238,7 @@ def chat(
     """Talk to a checkpoint; shows reasons, tool calls, tool responses and the answer."""
     with one_line_errors():
         view, where = _read(SECTIONS["chat"], None, None, config, set_)
-        from trainer.talk import talk
+        from trainer.rollout.terminal_chat import talk
 
         talk(checkpoint, view, where, question=question, temperature=temperature)
 
@@ -274,15 +274,15 @@ def schedule(
     with one_line_errors():
         import json
 
-        from trainer.scheduler.study import study, to_markdown
+        from bench.schedule import study, to_markdown
 
         if out is not None:
-            from verifier.finished import refuse_to_replace
+            from records.finished_results import refuse_to_replace
 
             refuse_to_replace(out, overwrite=overwrite)
         record = study(quick=quick)
         if out is not None:
-            from trainer.atomic import write_json
+            from records.files import write_json
 
             write_json(out, record)
         if as_json:
@@ -317,7 +317,7 @@ def export(
 ) -> None:
     """Copy a checkpoint in another number format, without optimizer state."""
     with one_line_errors():
-        from trainer.export import export as run
+        from trainer.stages.export import export as run
 
         if dtype not in ("float32", "bfloat16", "float16"):
             fail(f"--dtype {dtype}: must be float32, bfloat16 or float16")

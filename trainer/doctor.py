@@ -8,10 +8,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.errors import ConfigError
 from config.model import Config
 from config.resolve import DEFAULTS, resolve
-from trainer.sinks import PACKAGES
+from records.errors import ConfigError
+from trainer.metrics.sinks import PACKAGES
 
 BYTES_PER_TRAINED_PARAMETER = 16
 """float32 weights, gradients and two AdamW moments."""
@@ -79,9 +79,9 @@ def _disk(config: Config) -> Finding:
 
 
 def _sandbox(config: Config) -> Finding:
-    from sandbox.client import Sandbox
-    from sandbox.link import SandboxError
-    from sandbox.records import ToolCall
+    from records.tool_call import ToolCall
+    from sandbox.client.client import Sandbox
+    from sandbox.client.connection import SandboxError
 
     try:
         with Sandbox(workers=1, preload=tuple(config.sandbox.preload)) as sandbox:

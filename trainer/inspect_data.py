@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from config.errors import ConfigError
 from config.model import RolloutSection
-from trainer.corpus import Document, read_documents, row_of_document
-from trainer.prepare import read_problems
-from trainer.sampling import chat_format
-from trainer.tokenizer import FolderCodec
-from trainer.trajectories import read_parquet
-from trainer.types import Trajectory
+from records.errors import ConfigError
+from records.trajectory import Trajectory
+from records.trajectory_files import read_parquet
+from trainer.problems.prepare import read_problems
+from trainer.rollout.sampler import chat_format
+from trainer.rollout.tokenizer import FolderCodec
+from trainer.sft.corpus import Document, read_documents, row_of_document
 
 T = TypeVar("T")
 

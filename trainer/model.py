@@ -13,8 +13,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
-from config.errors import ConfigError
 from config.model import ModelSection, RuntimeSection
+from records.errors import ConfigError
 from trainer.weights import read_model
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from config.errors import ConfigError
 from config.model import Config, DataSection, ModelSection
+from records.errors import ConfigError
 
 _ON_DEVICE = {"sft", "rl1", "rl2", "hard", "rl3", "origin", "arm", "score"}
 _EVALUATE = {"evaluate", "evaluate_late", "sampling_grid"}

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from config.errors import ConfigError
+from records.errors import ConfigError
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 NUM_NAMED = 3

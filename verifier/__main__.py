@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from config.command import one_line_errors
-from verifier.evaluate_command import evaluate
-from verifier.verdict import Verdict, VerdictKind
+from evaluation.command import evaluate
+from records.verdict import Verdict, VerdictKind
 
 app = typer.Typer(
     add_completion=False,
@@ -42,7 +42,7 @@ def require_folder(data: Path | None) -> None:
 
 def keep_out(out: Path, overwrite: bool) -> None:
     """Refuse, before any work, to replace a file of the user's."""
-    from verifier.finished import refuse_to_replace
+    from records.finished_results import refuse_to_replace
 
     with one_line_errors():
         refuse_to_replace(out, overwrite=overwrite)
@@ -59,15 +59,15 @@ def grade(
     as_json: Annotated[bool, typer.Option("--json", help="One verdict JSON per line.")] = False,
 ) -> None:
     """Grade one answer, or each line of a file; one verdict per line and grader."""
-    from verifier.grade import grade_answer
-    from verifier.policy import GradePolicy, GraderName
+    from verifier.graders.grade import grade_answer
+    from verifier.graders.policy import GradePolicy, GraderName
 
     policy = GradePolicy(integer_only=integer_only)
     names = list(GraderName) if grader is Graders.BOTH else [GraderName(grader.value)]
     if cases is None and (gold is None or answer is None):
         raise fail("give --gold and --answer, or --cases FILE")
     if cases is not None and GraderName.RSTAR_COMPAT in names:
-        from verifier.workers import shared_pool
+        from verifier.graders.workers import shared_pool
 
         shared_pool().start()
     if cases is not None and not _holds_lines(cases):
@@ -145,7 +145,7 @@ def _show(record: dict[str, object], as_json: bool) -> None:
 @one_line_errors()
 def policies(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Print what the graders decide where practice differs."""
-    from verifier.policy import RULES
+    from verifier.graders.policy import RULES
 
     if as_json:
         typer.echo(json.dumps(RULES, indent=1))
@@ -162,7 +162,7 @@ def benchmarks(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """List the benchmarks: size, digest, source, reachable or how to get it."""
-    from verifier.listing import listing
+    from verifier.benchmarks.availability import listing
 
     require_folder(data)
     for row in listing(data, hub=hub):
@@ -183,9 +183,9 @@ def controls(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Answer each benchmark with its own golds, and at random: what the graders make of it."""
+    from evaluation.benchmark_controls import run_controls
     from verifier.benchmarks import ALL, DataUnavailable, WrongData
     from verifier.benchmarks import benchmark as named
-    from verifier.controls import run_controls
 
     require_folder(data)
     try:
@@ -218,9 +218,9 @@ def contamination(
     as_json: Annotated[bool, typer.Option("--json", help="One overlap per line.")] = False,
 ) -> None:
     """Find benchmark problems in a training set and show the matching span. Exit status 1 if there are any."""
+    from evaluation.decontamination import Entry, overlaps, read_entries
     from verifier.benchmarks import DataUnavailable, WrongData
     from verifier.benchmarks import benchmark as named
-    from verifier.contamination import Entry, overlaps, read_entries
 
     require_folder(data)
     found = 0
@@ -261,12 +261,12 @@ def import_(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
+    from evaluation.importers import Harness, ImportFailed, import_samples
+    from records.finished_results import write_whole
     from verifier.benchmarks import NAMES
     from verifier.benchmarks import benchmark as named
-    from verifier.finished import write_whole
-    from verifier.grade import grade_answer
-    from verifier.importers import Harness, ImportFailed, import_samples
-    from verifier.policy import EVAL_GRADERS, GradePolicy
+    from verifier.graders.grade import grade_answer
+    from verifier.graders.policy import EVAL_GRADERS, GradePolicy
 
     if harness not in list(Harness):
         raise fail(f"--harness {harness}: must be one of {', '.join(Harness)}")
@@ -310,7 +310,7 @@ def regrade(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Grade the same text again with every grader of its benchmark; list every verdict that flips."""
-    from verifier.regrade import RegradeError, regrade_file
+    from evaluation.regrading import RegradeError, regrade_file
 
     require_folder(data)
     if out is not None:

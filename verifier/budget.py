@@ -2,7 +2,7 @@
 
 Steps are counted, about a microsecond of work each, so that a verdict does not depend on the load of the machine. CPU
 time of the thread is the second bound, for work that was counted too low. What no counter can reach, a symbolic engine,
-runs in a process that is killed (`verifier.workers`).
+runs in a process that is killed (`verifier.graders.workers`).
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.arms import AXES, curve_table, read_arms
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
+from analysis.experiments.arms import AXES, curve_table, read_arms
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.runs import Run
+from analysis.inputs.runs import Run
 
 MAIN_ARMS = ("grpo_g", "grpo_2g", "random_2g_to_g", "grpo_2x_prompts", "roc_paper", "roc_release")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.entropy import Settings
+from analysis.claims.headline import control_rows, difference_rows
+from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.headline import control_rows, difference_rows
-from analysis.runs import Run
+from analysis.inputs.runs import Run
 
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:

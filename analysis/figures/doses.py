@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.arms import ENDPOINTS, by_arm, difference, endpoint, origin_name
+from analysis.experiments.arms import ENDPOINTS, by_arm, difference, endpoint, origin_name
 from analysis.figures import style
 
 OUTSIDE = {0.0: ("random_2g_to_g", "roc_paper")} | {

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.entropy import REASONING, Settings, choose_trajectories
+from analysis.entropy.entropy import REASONING, Settings, choose_trajectories
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.runs import Run
-from analysis.samples import read_scored
+from analysis.inputs.runs import Run
+from analysis.inputs.samples import read_scored
 
 BINS = 40
 GROUPS = (("reasoning", style.BLUE), ("tool call", style.ORANGE), ("answer", style.GREEN))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.entropy import Settings, choose_trajectories, profile
+from analysis.entropy.entropy import Settings, choose_trajectories, profile
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.runs import Run
-from analysis.samples import read_scored
+from analysis.inputs.runs import Run
+from analysis.inputs.samples import read_scored
 
 LINES = (
     ("first_turn", "start of the first turn (control)", style.MUTED),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.experiments.sampling_grid import POOLED
 from analysis.figures import style
-from analysis.runs import CHECKPOINTS
-from analysis.sampling_grid import POOLED
+from analysis.inputs.runs import CHECKPOINTS
 
 
 def draw(table: pd.DataFrame) -> Figure:

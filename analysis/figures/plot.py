@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures import style
-from analysis.runs import Run
+from analysis.inputs.runs import Run
 
 Reference = dict[str, Any]
 """paper.yaml."""

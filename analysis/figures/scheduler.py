@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.benches import scheduler_bench, scheduler_rows
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.runs import Run
+from analysis.inputs.runs import Run
+from analysis.report.bench_tables import scheduler_bench, scheduler_rows
 
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.runs import Run
+from analysis.inputs.runs import Run
 
 PENALTY = (("p_total_pos_before", "before selection"), ("p_total_pos_after", "after selection"))
 GROUPS = (("groups_all_right_frac", "all rollouts right"), ("groups_all_wrong_frac", "all rollouts wrong"))

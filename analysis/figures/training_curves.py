@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.runs import Run
+from analysis.inputs.runs import Run
 
 PANELS = (
     ("Accuracy of raw rollouts", (("accuracy", "all rollouts"),), True),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.arms import (
+from analysis.entropy.entropy import Settings
+from analysis.experiments.arms import (
     AXES,
     CONTRASTS,
     ENDPOINTS,
@@ -18,9 +19,8 @@ from analysis.arms import (
     read_arms,
     shown,
 )
-from analysis.entropy import Settings
 from analysis.figures.plot import Reference
-from analysis.runs import Run
+from analysis.inputs.runs import Run
 from analysis.tables.grid import DASH, Grid
 
 

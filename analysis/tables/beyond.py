@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures.plot import Reference
-from analysis.runs import CHECKPOINTS, Run, Score, find_score
+from analysis.inputs.runs import CHECKPOINTS, Run, Score, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 from analysis.tables.main import NAMES
 

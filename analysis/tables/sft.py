@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures.plot import Reference
-from analysis.runs import Run, find_score
-from analysis.sample_table import graded, read_sample_table, scored_samples
+from analysis.inputs.runs import Run, find_score
+from analysis.inputs.sample_table import graded, read_sample_table, scored_samples
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 
 BENCHMARKS = {

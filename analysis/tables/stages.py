@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures.plot import Reference
-from analysis.runs import RL_STAGES, Run, find_score
+from analysis.inputs.runs import RL_STAGES, Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 
 METRICS = (

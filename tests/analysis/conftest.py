@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures.plot import Reference
-from analysis.runs import Run
+from analysis.inputs.runs import Run
 from tests.analysis.fake_run import FakeRun
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"

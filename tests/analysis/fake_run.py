@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.runs import CHECKPOINTS, RINGS
-from analysis.statistics import avg_at_k, pass_at_k_by_question, score_interval
-from config.sections import digest
-from sandbox.records import Status, ToolError, ToolResult
+from analysis.inputs.runs import CHECKPOINTS, RINGS
+from records.digest import digest
+from records.statistics import avg_at_k, pass_at_k_by_question, score_interval
+from records.tool_call import Status, ToolError, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory_files import write_parquet
+from records.verdict import Verdict, VerdictKind, reward_of
 from tests.analysis.fake_benches import SANDBOX_BENCH, SCHEDULER_BENCH
-from trainer.trajectories import write_parquet
-from trainer.types import CallKind, StopReason, Trajectory, Turn
-from verifier.verdict import Verdict, VerdictKind, reward_of
 
 SKILL = {"base": 0.02, "sft": 0.35, "rl1": 0.5, "rl2": 0.55, "rl3": 0.65}
 STEPS = {"rl1": 12, "rl2": 6, "rl3": 8}

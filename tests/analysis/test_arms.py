@@ -13,20 +13,28 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from analysis.ablations import clip_grid, sentences
-from analysis.arms import CONTRASTS, ENDPOINTS, at_equal_cost, by_arm, difference, over_origins, records_in
-from analysis.claims import ArmDifference, read_claims
+from analysis.claims.claims import ArmDifference, read_claims
 from analysis.cli import app
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
+from analysis.experiments.ablations import clip_grid, sentences
+from analysis.experiments.arms import (
+    CONTRASTS,
+    ENDPOINTS,
+    at_equal_cost,
+    by_arm,
+    difference,
+    over_origins,
+    records_in,
+)
+from analysis.experiments.sampling_grid import grid_of, table_of
 from analysis.figures import doses
-from analysis.files import BadRun
-from analysis.runs import RINGS, Run, read_scores
-from analysis.sampling_grid import grid_of, table_of
+from analysis.inputs.files import BadRun
+from analysis.inputs.runs import RINGS, Run, read_scores
 from config.arms import ablation_runs, load_arms
+from evaluation.experiments.endpoints import MEANS
+from records.trajectory import Trajectory
+from records.trajectory_files import write_parquet
 from tests.analysis.fake_run import fake_trajectories, plan, publish, score_row
-from trainer.endpoints import MEANS
-from trainer.trajectories import write_parquet
-from trainer.types import Trajectory
 
 CLAIMS = Path(__file__).parents[2] / "results" / "reference" / "claims.yaml"
 PAIRS = [("main", 0), ("main", 1), ("sft_seed_1", 0), ("sft_seed_1", 1)]

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.claims import Claim, Effect, NoEndpoint, Verdict, decide, judge, read_claims
-from analysis.effects import measure_run
-from analysis.entropy import Settings
-from analysis.files import BadRun
-from analysis.runs import Run
+from analysis.claims.claims import Claim, Effect, NoEndpoint, Verdict, decide, judge, read_claims
+from analysis.claims.effects import measure_run
+from analysis.entropy.entropy import Settings
+from analysis.inputs.files import BadRun
+from analysis.inputs.runs import Run
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_run import FakeRun, publish_tokens
 

@@ -18,16 +18,16 @@ import yaml
 from typer.testing import CliRunner
 
 from analysis.cli import app
-from analysis.compare import compare_runs, flips, to_markdown
-from analysis.entropy import Settings
-from analysis.files import BadRun
-from analysis.runs import Run
-from analysis.sample_table import graded, read_sample_table
+from analysis.comparison.compare import compare_runs, flips, to_markdown
+from analysis.entropy.entropy import Settings
+from analysis.inputs.files import BadRun
+from analysis.inputs.runs import Run
+from analysis.inputs.sample_table import graded, read_sample_table
 from analysis.tables import sft
+from records.trajectory import Trajectory
+from records.trajectory_files import SCHEMA, read_parquet, write_parquet
+from records.verdict import Verdict, VerdictKind
 from tests.analysis.fake_run import FakeRun, fake_trajectory, republish, sha256
-from trainer.trajectories import SCHEMA, read_parquet, write_parquet
-from trainer.types import Trajectory
-from verifier.verdict import Verdict, VerdictKind
 
 GOOD = (("base", 0.0), ("sft", 0.3), ("rl1", 0.5), ("rl2", 0.6), ("rl3", 0.8))
 BAD = (("base", 0.0), ("sft", 0.3), ("rl1", 0.4), ("rl2", 0.4), ("rl3", 0.3))

@@ -22,12 +22,12 @@ import yaml
 from typer.testing import CliRunner
 
 from analysis.cli import app
-from analysis.entropy import Settings
+from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.figures.plot import write
-from analysis.files import write_manifest
-from analysis.lineage import write_lineage
-from analysis.runs import Run
+from analysis.inputs.files import write_manifest
+from analysis.inputs.lineage import write_lineage
+from analysis.inputs.runs import Run
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_run import FakeRun
 

@@ -6,18 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import entropy
-from analysis.entropy import Settings
-from analysis.entropy_controls import (
+from analysis.entropy import entropy
+from analysis.entropy.controls import (
     NotAvailable,
     contrasts_of,
     guarded_contrast,
     turn_start_contrast,
     zone_lift,
 )
-from analysis.entropy_trace import choose_traces, trace_page
-from analysis.runs import Run
-from analysis.samples import read_tokens
+from analysis.entropy.entropy import Settings
+from analysis.entropy.entropy_trace import choose_traces, trace_page
+from analysis.inputs.runs import Run
+from analysis.inputs.samples import read_tokens
 
 KEY = ["benchmark", "problem", "sample", "turn"]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from analysis.arms import read_arms
-from analysis.benches import sandbox_bench, scheduler_bench
 from analysis.cli import app
-from analysis.files import BadRun, object_of, read_json, read_jsonl, require_digest, write_text
-from analysis.reference import read_reference
-from analysis.runs import Run, read_scores
-from analysis.verify import judge
+from analysis.experiments.arms import read_arms
+from analysis.inputs.files import BadRun, object_of, read_json, read_jsonl, require_digest, write_text
+from analysis.inputs.reference import read_reference
+from analysis.inputs.runs import Run, read_scores
+from analysis.report.bench_tables import sandbox_bench, scheduler_bench
+from analysis.report.verify import judge
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_benches import SANDBOX_BENCH, SCHEDULER_BENCH
 from tests.analysis.fake_run import FakeRun, score_row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.headline import control_rows
-from analysis.runs import Run
+from analysis.claims.headline import control_rows
+from analysis.inputs.runs import Run
 from tests.analysis.fake_run import FakeRun
 
 

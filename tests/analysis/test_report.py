@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from analysis.claims import judge, read_claims
-from analysis.claims_files import write_claims
-from analysis.effects import measure_run
-from analysis.entropy import Settings
-from analysis.entropy_files import write_study
+from analysis.claims.claims import judge, read_claims
+from analysis.claims.claims_files import write_claims
+from analysis.claims.effects import measure_run
+from analysis.entropy.entropy import Settings
+from analysis.entropy.entropy_files import write_study
 from analysis.figures import PLOTS
 from analysis.figures.plot import Reference, write
-from analysis.files import write_manifest
-from analysis.lineage import write_lineage
-from analysis.report import build
-from analysis.report_parts import Parts
-from analysis.runs import Run
+from analysis.inputs.files import write_manifest
+from analysis.inputs.lineage import write_lineage
+from analysis.inputs.runs import Run
+from analysis.report.parts import Parts
+from analysis.report.report import build
 from analysis.tables import GRIDS
 from analysis.tables.grid import to_csv, to_latex, to_markdown
 from tests.analysis.conftest import REFERENCE

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.files import BadRun, write_manifest
-from analysis.runs import Run, find_score, read_scores
+from analysis.inputs.files import BadRun, write_manifest
+from analysis.inputs.runs import Run, find_score, read_scores
 from tests.analysis.fake_run import FakeRun, score_row
 
 

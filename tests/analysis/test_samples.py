@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.files import BadRun
-from analysis.runs import Run
-from analysis.sample_table import graded, read_sample_table, sampled_only
-from analysis.samples import read_scored, read_tokens
-from sandbox.records import Status
+from analysis.inputs.files import BadRun
+from analysis.inputs.runs import Run
+from analysis.inputs.sample_table import graded, read_sample_table, sampled_only
+from analysis.inputs.samples import read_scored, read_tokens
+from records.tool_call import Status
+from records.trajectory import CallKind, IdsSource, StopReason, Trajectory
+from records.trajectory_files import SCHEMA, write_parquet
+from records.verdict import Verdict, VerdictKind
 from tests.analysis.fake_run import FakeRun, fake_trajectory, publish_tokens
-from trainer.trajectories import SCHEMA, write_parquet
-from trainer.types import CallKind, IdsSource, StopReason, Trajectory
-from verifier.verdict import Verdict, VerdictKind
 
 
 def write(folder: Path, *trajectories: Trajectory) -> Path:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import statistics as s
-from analysis.multiplicity import holm, holm_confidence
+from analysis.claims.multiplicity import holm, holm_confidence
+from records import statistics as s
 
 
 @given(st.integers(1, 9), st.data())

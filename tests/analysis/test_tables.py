@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from analysis.entropy import Settings
-from analysis.runs import Run
+from analysis.entropy.entropy import Settings
+from analysis.inputs.runs import Run
 from analysis.tables import beyond, sft
 from analysis.tables.grid import Grid
 

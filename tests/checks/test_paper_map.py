@@ -68,7 +68,8 @@ def test_every_file_function_and_test_named_in_the_map_exists(project_root: Path
 
 
 @pytest.mark.parametrize(
-    "bad", ["`trainer/roc.py:no_such`", "`trainer/no_such.py`", "`trainer/rl.py:RlStage.no_such`"]
+    "bad",
+    ["`trainer/selection/roc.py:no_such`", "`trainer/no_such.py`", "`trainer/stages/rl.py:RlStage.no_such`"],
 )
 def test_a_name_that_does_not_exist_is_found(project_root: Path, bad: str) -> None:
     assert len(missing(project_root, bad)) == 1

@@ -28,4 +28,9 @@ def test_torch_inside_a_function_or_in_the_trainer_passes(checkout: Checkout) ->
 
 def test_the_pure_modules_of_the_trainer_are_looked_at(project_root: Path) -> None:
     names = torch_free.modules(project_root)
-    assert {"trainer.types", "trainer.roc", "trainer.scheduler.policy", "sandbox.records"} <= set(names)
+    assert {
+        "records.trajectory",
+        "trainer.selection.roc",
+        "trainer.scheduling.policy",
+        "records.tool_call",
+    } <= set(names)

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from tests.checks import tree
 
-PURE = ("trainer/types.py", "trainer/chat.py", "trainer/roc.py", "trainer/advantage.py", "trainer/scheduler")
+PURE = (
+    "records/trajectory.py",
+    "trainer/rollout/chat.py",
+    "trainer/selection/roc.py",
+    "trainer/selection/advantage.py",
+    "trainer/scheduler",
+)
 # `python - MODULE ...`: name the first module after whose import torch is loaded.
 _PROBE = """
 import importlib, sys

@@ -18,10 +18,10 @@ from config.arms import (
     load_arms,
     stage_sections,
 )
-from config.errors import ConfigError
 from config.model import EvalPlan
 from config.objective import RocSelection
 from config.resolve import resolve
+from records.errors import ConfigError
 
 
 def test_every_arm_of_the_ablations_fits_the_tiny_preset() -> None:

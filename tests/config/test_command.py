@@ -12,7 +12,7 @@ import pytest
 
 from config.command import one_line_errors
 from config.resolve import ConfigError
-from trainer.atomic import write_text
+from records.files import write_text
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_full_disk_names_the_file_that_did_not_fit(tmp_path: Path) -> None:
     """A limit on the size of files stands in for a full disk: the system's error names no file either."""
     code = (
         "import resource, signal, pathlib\n"
-        "from trainer.atomic import write_text\n"
+        "from records.files import write_text\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try:\n    write_text(pathlib.Path('out.json'), 'x' * 5000)\n"

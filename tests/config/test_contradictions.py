@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from config.contradictions import RELEASE_MINIMUM, release_adds_up
-from config.errors import ConfigError
 from config.model import SftNoiseSection
 from config.resolve import DEFAULTS, resolve
+from records.errors import ConfigError
 from trainer.problems.family import ProblemError
-from trainer.roc_release import refused_splits
-from trainer.teacher import TeacherNoise
+from trainer.selection.roc_release import refused_splits
+from trainer.sft.teacher import TeacherNoise
 
 
 def refusal(*overrides: str) -> str:
@@ -103,7 +103,7 @@ CASES = [
     (["arms.names=[grpo_2x_prompts]", "data.num_train=20"], "arm grpo_2x_prompts"),
     (["analysis.top_entropy_frac=0.0"], "analysis.top_entropy_frac = 0.0"),
     (
-        ["objective.reward=trainer.reward:even"],
+        ["objective.reward=trainer.selection.reward:even"],
         "no function 'even' there; it has even_ids, coin, well_formed",
     ),
     (["objective.reward=no_such_module:f"], "No module named 'no_such_module'"),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
 from config.names import BENCHMARKS, FAMILIES, RESERVED_RUNS, RINGS
 from config.resolve import resolve
+from evaluation.questions import POOLED
+from evaluation.questions import RINGS as ASKED_RINGS
+from records.errors import ConfigError
 from trainer.problems.catalogue import IN_DISTRIBUTION
 from verifier.benchmarks import NAMES
-from verifier.questions import POOLED
-from verifier.questions import RINGS as ASKED_RINGS
 
 
 def test_the_names_are_those_that_the_packages_define() -> None:

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from config.errors import ConfigError
 from config.model import Config
 from config.resolve import DEFAULTS, merge, parse_override, read_yaml, resolve, resolve_mapping
 from config.scalars import _unwrapped, _words, as_declared, load
+from records.errors import ConfigError
 
 
 def fields(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,8 @@ import pytest
 from config.command import read_sections
 from config.model import json_schema
 from config.resolve import ConfigError, resolve
-from config.sections import canonical, digest, load_sections, sections_json, view_of
+from config.sections import load_sections, sections_json, view_of
+from records.digest import canonical, digest
 
 
 def test_reading_a_section_that_was_not_declared_is_an_attribute_error() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
 from config.resolve import DEFAULTS, resolve
 from config.workflow import _resolved, precedence, replaced_file
+from records.errors import ConfigError
 
 MICRO = DEFAULTS.with_name("micro.yaml")
 

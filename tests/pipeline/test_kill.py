@@ -20,20 +20,20 @@ SEED = 20
 STAGES = {"sft": " sft ", "rl1": "--stage 1", "rl2": "--stage 2", "rl3": "--stage 3"}
 """Stage -> words of its command line."""
 RL_CALLS = (
-    ("rollout", "trainer.rollout", "RolloutLoop._end_turn", 40),
-    ("grade", "trainer.rl", "RlStage._grade", 2),
-    ("update", "trainer.grpo", "GrpoTrainer._micro_batch", 3),
-    ("optimizer step", "trainer.grpo", "GrpoTrainer._step", 2),
-    ("journal", "trainer.workdir", "WorkDir.append", 4),
-    ("save", "trainer.grpo", "save_optimizers", 2),
-    ("rename", "trainer.workdir", "sync_folder", 2),
-    ("publish", "trainer.checkpoint", "sync_folder", 1),
+    ("rollout", "trainer.rollout.loop", "RolloutLoop._end_turn", 40),
+    ("grade", "trainer.stages.rl", "RlStage._grade", 2),
+    ("update", "trainer.update.grpo", "GrpoTrainer._micro_batch", 3),
+    ("optimizer step", "trainer.update.grpo", "GrpoTrainer._step", 2),
+    ("journal", "trainer.jobs.work_folder", "WorkDir.append", 4),
+    ("save", "trainer.update.grpo", "save_optimizers", 2),
+    ("rename", "trainer.jobs.work_folder", "sync_folder", 2),
+    ("publish", "records.manifest", "sync_folder", 1),
 )
 SFT_CALLS = (
-    ("update", "trainer.sft", "Sft.update", 6),
-    ("save", "trainer.sft", "save_optimizers", 3),
-    ("rename", "trainer.workdir", "sync_folder", 3),
-    ("publish", "trainer.checkpoint", "sync_folder", 1),
+    ("update", "trainer.sft.sft", "Sft.update", 6),
+    ("save", "trainer.sft.sft", "save_optimizers", 3),
+    ("rename", "trainer.jobs.work_folder", "sync_folder", 3),
+    ("publish", "records.manifest", "sync_folder", 1),
 )
 """What is happening, module, function, how often a micro stage calls it at least."""
 

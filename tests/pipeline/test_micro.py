@@ -40,7 +40,7 @@ def test_weights_moved_in_every_stage(micro_run: MicroRun) -> None:
 
 
 def test_documents_and_code_of_the_trainer_rerun_nothing(micro_run: MicroRun) -> None:
-    for name in ("README.md", "trainer/rl.py", "docs/decisions.md"):
+    for name in ("README.md", "trainer/stages/rl.py", "docs/decisions.md"):
         path = micro_run.checkout.root / name
         path.write_text(path.read_text() + "\n")
     dry = micro_run.checkout.snakemake(micro_run.config, "reproduce", "-n")
@@ -51,7 +51,7 @@ def test_plain_transformers_gives_the_behaviour_log_probs(micro_run: MicroRun) -
     """The engine's log-probs in the samples file, against a pass of AutoModelForCausalLM over the stored ids."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from trainer.trajectories import read_parquet
+    from records.trajectory_files import read_parquet
 
     folder = micro_run.folder / "checkpoints" / "rl3"
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.records import Limits, ToolCall, ToolResult
+from records.tool_call import Limits, ToolCall, ToolResult
+from sandbox.client.client import Sandbox
 
 _ids = itertools.count()
 SYSTEM_PYTHON = "/usr/bin/python3"

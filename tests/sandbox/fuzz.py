@@ -17,7 +17,8 @@ import time
 from collections import deque
 from typing import Any, cast
 
-from sandbox.child_bytes import (
+from records.tool_call import Limits, Status, ToolResult
+from sandbox.server.child_bytes import (
     CELL_HEADER,
     SET_UP,
     decode,
@@ -25,10 +26,9 @@ from sandbox.child_bytes import (
     parse_outcome,
     to_character_end,
 )
-from sandbox.outcome import Ending, Reading, judge
-from sandbox.records import Limits, Status, ToolResult
-from sandbox.runs import Connection, Pending, Run, Session
-from sandbox.session_pool import SessionPool
+from sandbox.server.outcome import Ending, Reading, judge
+from sandbox.server.session_pool import SessionPool
+from sandbox.server.supervisor_state import Connection, Pending, Run, Session
 from sandbox.settings import Settings
 from sandbox.wire import decode_result, encode_result
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sandbox.client import Sandbox
-from sandbox.records import Limits, Status, ToolCall, ToolResult
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.client import Sandbox
 
 NUM_HONEST = 64
 _numbers = iter(range(10**9))

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbox.client import Sandbox
-from sandbox.expectation import fault_of_result
-from sandbox.records import Limits, ToolCall
+from records.tool_call import Limits, ToolCall
+from sandbox.case_check import fault_of_result
+from sandbox.client.client import Sandbox
 
 ENDS_BY_WALL_TIME = ("long sleep", "thread that never ends")
 

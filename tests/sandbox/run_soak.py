@@ -20,8 +20,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from sandbox.client import Sandbox
-from sandbox.records import Limits, Status, ToolResult
+from records.tool_call import Limits, Status, ToolResult
+from sandbox.client.client import Sandbox
 from tests.sandbox import run_attacks
 from tests.sandbox.run_cases import read_cases
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.records import Status
+from records.tool_call import Status
+from sandbox.client.client import Sandbox
 from tests.sandbox.conftest import new_call
 
 pytestmark = [pytest.mark.hostile, pytest.mark.slow]

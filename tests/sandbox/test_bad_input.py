@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client import Sandbox
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.client import Sandbox
 from sandbox.nodes import Nodes
-from sandbox.records import Limits, Status, ToolCall, ToolResult
 from sandbox.serve import proof_of
 from sandbox.wire import MAX_FRAME_BYTES, FrameReader, Kind, decode_result, pack
 from tests.sandbox.conftest import new_call, start_node

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from sandbox.client import Sandbox
-from sandbox.measures.race import is_right, measure
-from sandbox.measures.workload import KINDS, mix
-from sandbox.records import Limits, Status, ToolResult
+from bench.sandbox.race import is_right, measure
+from bench.sandbox.workload import KINDS, mix
+from records.tool_call import Limits, Status, ToolResult
+from sandbox.client.client import Sandbox
 
 
 def test_the_mix_is_the_same_for_the_same_seed_and_holds_every_kind() -> None:

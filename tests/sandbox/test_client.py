@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.client import Caller, Sandbox
-from sandbox.link import SandboxError
-from sandbox.records import Limits, Status, ToolCall, ToolResult
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.client import Caller, Sandbox
+from sandbox.client.connection import SandboxError
 from tests.sandbox.conftest import new_call
 
 Run = Callable[..., ToolResult]

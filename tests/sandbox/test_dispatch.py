@@ -8,11 +8,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from config.errors import UserError
-from sandbox.client import Sandbox
+from records.errors import UserError
+from records.tool_call import Status, ToolCall, ToolResult
+from sandbox.client.client import Sandbox
+from sandbox.client.tool_runner import ToolRunner
 from sandbox.dispatch import BatchDispatch
-from sandbox.records import Status, ToolCall, ToolResult
-from sandbox.tool_runner import ToolRunner
 from tests.sandbox.conftest import new_call
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sandbox import equal_calls
-from sandbox.client import Caller, Sandbox
-from sandbox.equal_calls import EqualCalls
-from sandbox.records import Limits, Status, ToolCall, ToolError, ToolResult
+from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
+from sandbox.client import equal_calls
+from sandbox.client.client import Caller, Sandbox
+from sandbox.client.equal_calls import EqualCalls
 
 
 class ByHand(Caller):

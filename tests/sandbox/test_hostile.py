@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.expectation import fault_of_result
-from sandbox.records import Limits, ToolCall
+from records.tool_call import Limits, ToolCall
+from sandbox.case_check import fault_of_result
+from sandbox.client.client import Sandbox
 from tests.sandbox.run_cases import call_of, calls_before, read_cases
 
 CASES = read_cases()

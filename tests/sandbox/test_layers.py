@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.link import SandboxError
-from sandbox.records import Limits, Status, ToolCall, ToolResult
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.client import Sandbox
+from sandbox.client.connection import SandboxError
 
 pytestmark = pytest.mark.hostile
 

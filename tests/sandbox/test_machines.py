@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import isolation, trial
-from sandbox.client import Sandbox
-from sandbox.isolation import IsolationReport, Layer, LayerState, Level
-from sandbox.launch import StartError, check_level
-from sandbox.link import SandboxError
+from sandbox.child import isolation
+from sandbox.child.isolation import IsolationReport, Layer, LayerState, Level
+from sandbox.client.client import Sandbox
+from sandbox.client.connection import SandboxError
+from sandbox.server import layer_trial as trial
+from sandbox.server.start_up import StartError, check_level
 from tests.sandbox.conftest import new_call
 
 FULL = """
 import sys
 from sandbox import kernel
-from sandbox.client import Sandbox
-from sandbox.link import SandboxError
+from sandbox.client.client import Sandbox
+from sandbox.client.connection import SandboxError
 kernel.enter_mount_namespace()
 kernel.mount_tmpfs(sys.argv[1], 4096, 1)
 try:

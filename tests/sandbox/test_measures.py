@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from sandbox.bench import QUICK, SECTIONS, is_valid, sections_of
+from bench.sandbox import burst, cells, kills, offered, race, soak, starvation
+from bench.sandbox.command import QUICK, SECTIONS, is_valid, sections_of
+from bench.sandbox.workload import Program
+from records.tool_call import Status, ToolResult
 from sandbox.cli import app
-from sandbox.measures import burst, cells, kills, offered, race, soak, starvation
-from sandbox.measures.workload import Program
-from sandbox.records import Status, ToolResult
 
 
 def test_every_call_of_a_burst_ends_well_and_once() -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import UserError
-from sandbox.client import Caller, Sandbox
-from sandbox.near_limit import CallRecord, NearLimitCalls, digest_of, is_near_limit, surroundings
-from sandbox.records import Limits, Status, ToolCall, ToolResult
+from records.errors import UserError
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.client import Caller, Sandbox
+from sandbox.client.near_limit import CallRecord, NearLimitCalls, digest_of, is_near_limit, surroundings
 
 LIMITS = Limits(cpu_s=1.0, wall_s=10.0)
 

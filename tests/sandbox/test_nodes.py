@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.link import SandboxError
+from records.tool_call import Status
+from sandbox.client.connection import SandboxError
 from sandbox.nodes import Nodes, RemoteNode
-from sandbox.records import Status
 from sandbox.wire import Kind, encode_call, pack
 from tests.sandbox.conftest import new_call, start_node
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox import pages
-from sandbox.client import Sandbox
-from sandbox.records import Status
+from records.tool_call import Status
+from sandbox.child import pages
+from sandbox.client.client import Sandbox
 from tests.sandbox.conftest import new_call
 
 FAULTS = "import resource\nresource.getrusage(resource.RUSAGE_SELF).ru_minflt"

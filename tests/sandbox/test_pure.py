@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.pure import is_pure
-from sandbox.records import ToolCall
+from records.tool_call import ToolCall
+from sandbox.client.client import Sandbox
+from sandbox.client.purity import is_pure
 
 PURE = [
     "print((267 - 30) // 3)",

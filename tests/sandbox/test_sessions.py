@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.records import Limits, Status, ToolResult
+from records.tool_call import Limits, Status, ToolResult
+from sandbox.client.client import Sandbox
 from tests.sandbox.conftest import new_call
 
 Run = Callable[..., ToolResult]

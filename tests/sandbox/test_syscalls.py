@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sandbox import seccomp, syscalls
+from sandbox.child import seccomp, syscalls
 
 _FORBIDDEN = """
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat setxattr lsetxattr

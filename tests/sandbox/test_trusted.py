@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.link import SandboxError
-from sandbox.records import Limits, Status
+from records.tool_call import Limits, Status
+from sandbox.client.client import Sandbox
+from sandbox.client.connection import SandboxError
 from sandbox.settings import SettingsError
 from sandbox.trusted import call_of, open_pool
 from tests.sandbox.conftest import new_call
@@ -18,13 +18,15 @@ LIMITS = Limits(cpu_s=10, wall_s=120)
 
 
 def test_the_verifier_is_preloaded_by_name_and_judges_answers(project_root: Path) -> None:
-    with open_pool("verifier.compare", folder=str(project_root), niceness=0, decayed_niceness=0) as pool:
+    with open_pool(
+        "verifier.answers.compare", folder=str(project_root), niceness=0, decayed_niceness=0
+    ) as pool:
         calls = [
-            call_of("verifier.compare", "compare_integers", pair, call_id=str(k), limits=LIMITS)
+            call_of("verifier.answers.compare", "compare_integers", pair, call_id=str(k), limits=LIMITS)
             for k, pair in enumerate((["25", "025"], ["25", "26"]))
         ]
         values = [result.value or "" for result in pool.run_many(calls)]
-        preloaded = pool.run(new_call("import sys\n'verifier.compare' in sys.modules, 'verifier'"))
+        preloaded = pool.run(new_call("import sys\n'verifier.answers.compare' in sys.modules, 'verifier'"))
     assert "Outcome.EQUAL" in values[0]
     assert "Outcome.DIFFERENT" in values[1]
     assert preloaded.value == "(True, 'verifier')"
@@ -32,8 +34,10 @@ def test_the_verifier_is_preloaded_by_name_and_judges_answers(project_root: Path
 
 def test_an_answer_is_data_and_runs_as_nothing(project_root: Path) -> None:
     answer = "__import__('os').system('id') \"\"\" '); print('in')"
-    with open_pool("verifier.compare", folder=str(project_root), niceness=0, decayed_niceness=0) as pool:
-        call = call_of("verifier.compare", "compare", ["5", answer], call_id="a", limits=LIMITS)
+    with open_pool(
+        "verifier.answers.compare", folder=str(project_root), niceness=0, decayed_niceness=0
+    ) as pool:
+        call = call_of("verifier.answers.compare", "compare", ["5", answer], call_id="a", limits=LIMITS)
         result = pool.run(call)
     assert (result.status, result.stdout) == (Status.OK, "")
     assert "EQUAL" not in (result.value or "EQUAL")

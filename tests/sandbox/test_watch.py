@@ -11,14 +11,14 @@ from typing import cast
 
 import pytest
 
-from sandbox.client import Sandbox
-from sandbox.fleet import Server
-from sandbox.isolation import Layer
-from sandbox.records import Limits, Status
-from sandbox.runs import Connection, Pending, Run
+from records.tool_call import Limits, Status
+from sandbox.child.fork_server import Op
+from sandbox.child.isolation import Layer
+from sandbox.client.client import Sandbox
+from sandbox.server.fork_servers import Server
+from sandbox.server.supervisor_state import Connection, Pending, Run
+from sandbox.server.time_limits import DECAY_AFTER_S, GRACE_S, Watch
 from sandbox.settings import Settings
-from sandbox.watch import DECAY_AFTER_S, GRACE_S, Watch
-from sandbox.zygote import Op
 from tests.sandbox.conftest import new_call
 
 
@@ -58,7 +58,7 @@ def test_a_run_has_one_timer_however_often_it_is_measured(monkeypatch: pytest.Mo
                 num_checks += 1
                 watch.on_used(run, run.pending.limits.cpu_s + GRACE_S - 0.1)
 
-    monkeypatch.setattr("sandbox.watch.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("sandbox.server.time_limits.time.monotonic", lambda: clock[0])
     run.server, run.start_t = cast("Server", Measuring()), clock[0]
     watch.start(run, clock[0])
     while clock[0] < 102.0 and num_checks < 1000:

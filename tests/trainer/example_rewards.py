@@ -7,10 +7,11 @@ import subprocess
 import time
 from pathlib import Path
 
-from trainer.types import Problem, Trajectory
-from verifier.grade import grade
-from verifier.policy import RL_POLICY
-from verifier.verdict import Verdict, VerdictKind
+from records.problem import Problem
+from records.trajectory import Trajectory
+from records.verdict import Verdict, VerdictKind
+from verifier.graders.grade import grade
+from verifier.graders.policy import RL_POLICY
 
 NOT_CALLABLE = 3
 

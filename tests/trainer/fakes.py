@@ -8,11 +8,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.records import Limits, Status, ToolCall, ToolResult
-from trainer.chat import TURN_END, ChatFormat
-from trainer.rollout import RolloutLoop, RolloutSettings, Task
-from trainer.scheduler.policy import Arrival, Assignment
-from trainer.types import Completion, EngineReport, Finish, GenerateRequest, Problem, Trajectory
+from records.problem import Problem
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from records.trajectory import Trajectory
+from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
+from trainer.rollout.chat import TURN_END, ChatFormat
+from trainer.rollout.loop import RolloutLoop, RolloutSettings, Task
+from trainer.scheduling.policy import Arrival, Assignment
 
 END = 0
 """Id of the end-of-turn token."""

@@ -18,9 +18,9 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from config.resolve import resolve
 from tests.trainer.tiny_models import VOCAB
-from trainer.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
-from trainer.ranks import Ranks
-from trainer.types import Row
+from trainer.update.data_parallel import Ranks
+from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
+from trainer.update.training_rows import Row
 
 CPU = torch.device("cpu")
 LAYOUTS = ("padded", "packed")

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tests.trainer.tiny_models import tiny_model
-from trainer.accumulate import accumulate
-from trainer.forward import score_batch
-from trainer.pack import pad
-from trainer.types import Row
+from trainer.sft.parallel_backward import accumulate
+from trainer.update.micro_batches import pad
+from trainer.update.scoring import score_batch
+from trainer.update.training_rows import Row
 
 
 def rows(count: int = 12) -> list[Row]:

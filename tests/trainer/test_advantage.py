@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.advantage import advantages, group_advantages, has_spread
+from trainer.selection.advantage import advantages, group_advantages, has_spread
 
 rewards = st.lists(st.sampled_from([0.0, 0.1, 0.35, 1 / 3, 0.7, 1.0, -2.5]), min_size=0, max_size=40)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.alarms import alarms
+from trainer.metrics.alarms import alarms
 
 SHAPES = {
     "truncated_frac": (0.5, "raise max_response"),

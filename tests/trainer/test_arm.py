@@ -11,17 +11,23 @@ from typing import Any
 import pytest
 
 from config.arms import MAIN, ArmRun, config_of_arm, stage_sections
-from config.errors import ConfigError
 from config.model import Config
 from config.sections import view_of
+from evaluation.experiments.arm import (
+    _clear,
+    require_published_metrics,
+    run_arm,
+    sealed_accuracy,
+    summarise_main,
+)
+from evaluation.experiments.endpoints import AXES, curve, endpoints
+from records.errors import ConfigError
+from records.files import sha256_of
+from records.manifest import write_folder
+from records.run_folder import RunFolder
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.arm import _clear, require_published_metrics, run_arm, sealed_accuracy, summarise_main
-from trainer.atomic import sha256_of
-from trainer.checkpoint import write_folder
-from trainer.endpoints import AXES, curve, endpoints
-from trainer.prepare import load_split, pool_digest, prepare
-from trainer.rl_job import run_stage
-from trainer.run_folder import RunFolder
+from trainer.problems.prepare import load_split, pool_digest, prepare
+from trainer.stages.rl_job import run_stage
 
 
 def view(config: Config, run: ArmRun) -> Any:
@@ -91,7 +97,7 @@ def test_a_signal_in_the_last_step_of_a_stage_stops_the_arm_before_the_next(
         begun.append(name)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("trainer.arm.run_stage", stage)
+    monkeypatch.setattr("evaluation.experiments.arm.run_stage", stage)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     run = ArmRun("same_steps", MAIN, 0)
     try:

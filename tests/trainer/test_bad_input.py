@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from config.errors import ConfigError
-from sandbox.records import Status, ToolResult
+from records.errors import ConfigError
+from records.manifest import verify
+from records.tool_call import Status, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from tests.trainer.gradient_run import CPU, rows
 from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout, a_stage, objective
 from tests.trainer.tiny_checkpoint import make_checkpoint
-from trainer.advantage import group_advantages
-from trainer.base import _copy_pretrained
-from trainer.chat import ChatFormat
-from trainer.checkpoint import verify
-from trainer.grpo import GrpoTrainer, UpdateBatch
-from trainer.own_reward import OwnReward
-from trainer.rl import StepOutcome
-from trainer.types import CallKind, StopReason, Trajectory, Turn
-from trainer.workdir import WorkDir
+from trainer.jobs.work_folder import WorkDir
+from trainer.rollout.chat import ChatFormat
+from trainer.selection.advantage import group_advantages
+from trainer.selection.user_reward import OwnReward
+from trainer.stages.base_checkpoint import _copy_pretrained
+from trainer.stages.rl import StepOutcome
+from trainer.update.grpo import GrpoTrainer, UpdateBatch
 
 EXAMPLES = "tests.trainer.example_rewards"
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.records import Status, ToolError, ToolResult
+from records.tool_call import Status, ToolError, ToolResult
+from records.trajectory import CallKind
 from tests.trainer.tiny_checkpoint import TEXT, VOCAB
-from trainer.chat import (
+from trainer.rollout.chat import (
     ONE_CALL_ONLY,
     OPENING,
     TAGS,
@@ -23,9 +24,8 @@ from trainer.chat import (
     parse_turn,
     response_text,
 )
-from trainer.chat_text import live
-from trainer.tokenizer import FolderCodec, save_tokenizer, train_tokenizer
-from trainer.types import CallKind
+from trainer.rollout.chat_text import live
+from trainer.rollout.tokenizer import FolderCodec, save_tokenizer, train_tokenizer
 
 CALLED = ParsedTurn(call=CallKind.EXECUTED, code="1")
 

@@ -13,14 +13,14 @@ import pytest
 import torch
 
 from config.resolve import ConfigError
+from records.files import read_json, sha256_of, write_json, write_text
+from records.manifest import MANIFEST, RUN, Manifest, verify, write_folder
+from records.run_folder import RunFolder
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
-from trainer.atomic import read_json, sha256_of, write_json, write_text
-from trainer.base import make_base
-from trainer.checkpoint import MANIFEST, RUN, Manifest, verify, write_folder
-from trainer.export import export
 from trainer.model import load_model
-from trainer.run_folder import RunFolder
-from trainer.tokenizer import FolderCodec
+from trainer.rollout.tokenizer import FolderCodec
+from trainer.stages.base_checkpoint import make_base
+from trainer.stages.export import export
 
 FIELDS: dict[str, Any] = {"stage": "sft", "parent": "p", "data": "d", "steps": 3, "facts": {"rl_steps": 0}}
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from config.resolve import ConfigError
-from sandbox.records import Limits, Status, ToolCall, ToolResult
+from records.problem import Problem
+from records.tool_call import Limits, Status, ToolCall, ToolResult
 from tests.trainer.fakes import (
     ANSWER,
     TOOL,
@@ -20,12 +21,12 @@ from tests.trainer.fakes import (
     call_text,
     script,
 )
-from trainer.chat import TURN_END, ChatFormat
-from trainer.corpus import Document, DocumentTurn, document_of, read_documents, row_of_document, texts
+from trainer.engines.requests import Completion, GenerateRequest
 from trainer.problems.splits import generate_splits
-from trainer.rollout import Task
-from trainer.teacher import TeacherNoise, write_transcripts
-from trainer.types import Completion, GenerateRequest, Problem
+from trainer.rollout.chat import TURN_END, ChatFormat
+from trainer.rollout.loop import Task
+from trainer.sft.corpus import Document, DocumentTurn, document_of, read_documents, row_of_document, texts
+from trainer.sft.teacher import TeacherNoise, write_transcripts
 
 CHAT = ChatFormat(system="brief", tool_name=TOOL)
 DOCUMENT = Document(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.cursor import problems_of_step
-from trainer.seeds import derive_seed
-from trainer.types import Problem
+from records.problem import Problem
+from records.seeds import derive_seed
+from trainer.problems.order import problems_of_step
 
 
 def pool(num: int) -> list[Problem]:

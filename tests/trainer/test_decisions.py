@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from config.objective import Normalisation, RocSelection
-from sandbox.records import Status, ToolResult
-from trainer.advantage import group_advantages
-from trainer.objective import MAX_LOG_RATIO, Clip, clipped_loss, row_weights
-from trainer.roc import Candidate, Reason, SelectionRule, p_err, p_format, pressure, quotas, select
-from trainer.roc_release import p_err_text, p_format_text, release_counts
-from trainer.rows import Unusable, row_of, unusable
-from trainer.types import CallKind, StopReason, Trajectory, Turn
+from records.tool_call import Status, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from trainer.selection.advantage import group_advantages
+from trainer.selection.roc import Candidate, Reason, SelectionRule, p_err, p_format, pressure, quotas, select
+from trainer.selection.roc_release import p_err_text, p_format_text, release_counts
+from trainer.update.loss import MAX_LOG_RATIO, Clip, clipped_loss, row_weights
+from trainer.update.training_rows import Unusable, row_of, unusable
 
 PENALTIES = [0.0] * 6 + [0.25] * 4 + [0.5] * 4 + [1.0] * 2
 """Of the 16 positives in the sensitivity table; 16 negatives stand beside them."""

@@ -9,7 +9,7 @@ import torch
 from transformers import GPT2Config, Qwen3Config
 
 from tests.trainer.tiny_models import ARCHITECTURES, VOCAB, tiny_model
-from trainer.decoder import TOLERANCE, Decoder, Shape, check
+from trainer.engines.decoder import TOLERANCE, Decoder, Shape, check
 
 OPTIONS: dict[str, Any] = {"max_len": 64, "device": "cpu", "dtype": torch.float32}
 

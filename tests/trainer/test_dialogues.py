@@ -8,21 +8,15 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from config.resolve import resolve
-from sandbox.records import Limits
+from evaluation.conversations.conversation import DialogueSampler, OneTurn, Script, ScriptFailed
+from records.problem import Problem
+from records.tool_call import Limits
+from records.trajectory import StopReason, Trajectory
 from tests.trainer.fakes import AdmitAll, CharCodec, ScriptedEngine, script
-from trainer.chat import TURN_END
-from trainer.dialogues import DialogueSampler, OneTurn, Script, ScriptFailed
-from trainer.rollout import RolloutSettings, Task
-from trainer.scheduler.policy import Assignment
-from trainer.types import (
-    Completion,
-    EngineReport,
-    Finish,
-    GenerateRequest,
-    Problem,
-    StopReason,
-    Trajectory,
-)
+from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
+from trainer.rollout.chat import TURN_END
+from trainer.rollout.loop import RolloutSettings, Task
+from trainer.scheduling.policy import Assignment
 
 
 @dataclass
@@ -86,7 +80,9 @@ def test_the_policy_hears_no_time_of_the_engines_own(monkeypatch: pytest.MonkeyP
             return []
 
     heard: list[float] = []
-    monkeypatch.setattr("trainer.dialogues.scheduling_policy", lambda rollout: Listening())
+    monkeypatch.setattr(
+        "evaluation.conversations.conversation.scheduling_policy", lambda rollout: Listening()
+    )
     hold(Ticking(script(f"yes{TURN_END}")), OneTurn("Q?"))
     assert set(heard) == {0.0}
 

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 
 from config.resolve import ConfigError
+from records.problem import Problem
+from records.trajectory import StopReason
+from records.verdict import VerdictKind
 from tests.trainer.fakes import END, CharCodec, ScriptedEngine, a_loop, script
-from trainer.engine_endpoint import EndpointEngine
-from trainer.metrics import rollout_metrics
-from trainer.rollout import Task
-from trainer.types import Completion, Finish, GenerateRequest, Problem, StopReason
-from verifier.grade import grade
-from verifier.verdict import VerdictKind
+from trainer.engines.endpoint import EndpointEngine
+from trainer.engines.requests import Completion, Finish, GenerateRequest
+from trainer.metrics.step_metrics import rollout_metrics
+from trainer.rollout.loop import Task
+from verifier.graders.grade import grade
 
 Answer = Callable[[dict[str, Any], int], Any]
 """(request, how many came before with this prompt) -> a JSON body, a status, or None to drop the connection."""

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tests.trainer.tiny_models import ARCHITECTURES, VOCAB, teacher_forced, tiny_model
-from trainer.engine_local import LocalEngine
-from trainer.kv_cache import KVCache
-from trainer.types import Completion, Finish, GenerateRequest
+from trainer.engines.kv_cache import KVCache
+from trainer.engines.local import LocalEngine
+from trainer.engines.requests import Completion, Finish, GenerateRequest
 
 PROMPT = [1, 2, 3, 4, 5, 6, 7]
 

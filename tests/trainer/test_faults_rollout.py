@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.records import Status
+from records.problem import Problem
+from records.tool_call import Status
+from records.trajectory import CallKind, StopReason, Trajectory
 from tests.trainer.fakes import (
     ANSWER,
     END,
@@ -16,9 +18,8 @@ from tests.trainer.fakes import (
     sampled,
     script,
 )
-from trainer.chat import OPENING, TURN_END, ChatFormat, chat_template
-from trainer.cursor import problems_of_step
-from trainer.types import CallKind, Problem, StopReason, Trajectory
+from trainer.problems.order import problems_of_step
+from trainer.rollout.chat import OPENING, TURN_END, ChatFormat, chat_template
 
 TWO_TURNS = script(call_text(), ANSWER)
 

@@ -14,21 +14,23 @@ import torch
 from config.model import StageSection
 from config.objective import ObjectiveSection
 from config.resolve import resolve
-from sandbox.records import Status, ToolResult
+from records.problem import Problem
+from records.tool_call import Status, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from tests.trainer.fakes import ScriptedEngine
 from tests.trainer.tiny_models import VOCAB, teacher_forced, tiny_model
-from trainer.alarms import alarms
-from trainer.forward import hidden_states
-from trainer.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
+from trainer.metrics.alarms import alarms
 from trainer.model import load_model
-from trainer.objective import TokenSums
-from trainer.optimizer import adamw
-from trainer.pack import pad
-from trainer.reward import Reward, reward_function
-from trainer.rl import RlStage
-from trainer.rollout import RolloutClock, Task
-from trainer.sampling import Sampler
-from trainer.types import CallKind, Problem, Row, StopReason, Trajectory, Turn
+from trainer.rollout.loop import RolloutClock, Task
+from trainer.rollout.sampler import Sampler
+from trainer.selection.reward import Reward, reward_function
+from trainer.stages.rl import RlStage
+from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
+from trainer.update.loss import TokenSums
+from trainer.update.micro_batches import pad
+from trainer.update.optimizer import adamw
+from trainer.update.scoring import hidden_states
+from trainer.update.training_rows import Row
 
 CPU = torch.device("cpu")
 

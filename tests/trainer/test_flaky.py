@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from sandbox.records import Limits, Status, ToolCall, ToolResult
-from trainer.flaky import FlakyTool
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from trainer.rollout.flaky_tool import FlakyTool
 
 
 class GoodTool:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from tests.trainer.gradient_run import LAYOUTS, a_trainer, behaviour, gradient_of, in_type, name_of, rows
 from tests.trainer.tiny_models import teacher_forced, tiny_model
-from trainer.grpo import GrpoTrainer, UpdateBatch
+from trainer.update.grpo import GrpoTrainer, UpdateBatch
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 ALL = 1_000

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from sandbox.records import Limits
+from records.problem import Problem
+from records.tool_call import Limits
 from tests.trainer.fakes import AdmitAll, ScriptedTool
 from tests.trainer.tiny_checkpoint import VOCAB, tiny_config
-from trainer.engine_local import LocalEngine
-from trainer.grpo import GrpoTrainer, UpdateBatch
-from trainer.rollout import RolloutLoop, RolloutSettings, Task
-from trainer.rows import row_of
-from trainer.sampling import chat_format
-from trainer.tokenizer import FolderCodec
-from trainer.types import Problem, Row
+from trainer.engines.local import LocalEngine
+from trainer.rollout.loop import RolloutLoop, RolloutSettings, Task
+from trainer.rollout.sampler import chat_format
+from trainer.rollout.tokenizer import FolderCodec
+from trainer.update.grpo import GrpoTrainer, UpdateBatch
+from trainer.update.training_rows import Row, row_of
 
 CPU = torch.device("cpu")
 

@@ -9,11 +9,11 @@ from transformers import PreTrainedModel
 
 from config.objective import Normalisation
 from tests.trainer.tiny_models import VOCAB, tiny_model
-from trainer.logprobs import token_scores
 from trainer.model import head_weight
-from trainer.objective import Clip, clipped_loss, row_weights
-from trainer.pack import MicroBatch, pack, packed_schedule, pad, padded_schedule
-from trainer.types import Row
+from trainer.update.logprobs import token_scores
+from trainer.update.loss import Clip, clipped_loss, row_weights
+from trainer.update.micro_batches import MicroBatch, pack, packed_schedule, pad, padded_schedule
+from trainer.update.training_rows import Row
 
 LENGTHS = [5, 17, 9, 12, 3, 14, 8, 6]
 

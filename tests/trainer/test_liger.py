@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from config.errors import ConfigError
 from config.resolve import resolve
+from records.errors import ConfigError
 from tests.trainer.tiny_models import tiny_model
-from trainer.grpo import GrpoTrainer
-from trainer.liger import liger_scores
-from trainer.logprobs import token_scores
+from trainer.update.grpo import GrpoTrainer
+from trainer.update.liger import liger_scores
+from trainer.update.logprobs import token_scores
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])

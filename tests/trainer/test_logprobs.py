@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainer.logprobs import TokenScores, token_scores, token_table
+from trainer.update.logprobs import TokenScores, token_scores, token_table
 
 S, H, V = 23, 8, 37
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.records import Status, ToolResult
-from trainer.alarms import alarms
-from trainer.metrics import calls_of, group_metrics, rollout_metrics
-from trainer.types import CallKind, StopReason, Trajectory, Turn
+from records.tool_call import Status, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from trainer.metrics.alarms import alarms
+from trainer.metrics.step_metrics import calls_of, group_metrics, rollout_metrics
 
 
 def a_turn(

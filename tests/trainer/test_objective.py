@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from config.objective import Normalisation
-from trainer.objective import (
+from trainer.update.loss import (
     Clip,
     TokenSums,
     clipped_loss,

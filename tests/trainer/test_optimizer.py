@@ -9,8 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-from trainer.muon import Muon, orthogonalise
-from trainer.optimizer import adamw, load_optimizers, lr_factor, muon_and_adamw, save_optimizers, set_lr
+from trainer.update.muon import Muon, orthogonalise
+from trainer.update.optimizer import (
+    adamw,
+    load_optimizers,
+    lr_factor,
+    muon_and_adamw,
+    save_optimizers,
+    set_lr,
+)
 
 
 class Net(nn.Module):

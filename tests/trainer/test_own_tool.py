@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
 from config.resolve import resolve
-from sandbox.client import Sandbox
-from sandbox.equal_calls import EqualCalls
-from sandbox.records import Limits, Status, ToolCall
+from records.errors import ConfigError
+from records.problem import Problem
+from records.run_folder import RunFolder
+from records.tool_call import Limits, Status, ToolCall
+from records.trajectory import CallKind
+from sandbox.client.client import Sandbox
+from sandbox.client.equal_calls import EqualCalls
 from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
-from trainer.chat import TURN_END, parse_own
-from trainer.own_tool import load_own_tool
-from trainer.rollout import Task
-from trainer.run_folder import RunFolder
-from trainer.sampling import open_tool, rollout_chat
-from trainer.types import CallKind, Problem
+from trainer.rollout.chat import TURN_END, parse_own
+from trainer.rollout.loop import Task
+from trainer.rollout.sampler import open_tool, rollout_chat
+from trainer.rollout.user_tool import load_own_tool
 
 MODULE = "tests.trainer.example_tool"
 

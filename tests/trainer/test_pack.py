@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.pack import (
+from trainer.update.micro_batches import (
     MicroBatch,
     Schedule,
     Span,
@@ -18,7 +18,7 @@ from trainer.pack import (
     prompt_of,
     shared_schedule,
 )
-from trainer.types import Row
+from trainer.update.training_rows import Row
 
 lengths = st.lists(st.integers(1, 50), max_size=60)
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from config.resolve import ConfigError, resolve
-from trainer.checkpoint import verify
-from trainer.prepare import RING, load_split, pool_digest, prepare, read_problems, write_problems
-from trainer.run_folder import RunFolder
-from trainer.types import Problem
+from records.manifest import verify
+from records.problem import Problem
+from records.run_folder import RunFolder
+from trainer.problems.prepare import RING, load_split, pool_digest, prepare, read_problems, write_problems
 
 GOOD = {"id": "a", "prompt": "what?", "answer": "4"}
 SMALL = [

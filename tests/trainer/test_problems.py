@@ -19,9 +19,9 @@ from trainer.problems import (
     generate_splits,
 )
 from trainer.problems.composition import HELD_OUT_PAIRS, QUANTITIES, TRAINED_PAIRS
+from trainer.problems.families.unseen import UNSEEN
 from trainer.problems.family import digest, make_problem
 from trainer.problems.splits import RINGS, SPLITS, apportion, hash_split
-from trainer.problems.unseen import UNSEEN
 
 NUM_DRAWS = 200
 by_key = pytest.mark.parametrize("family", ALL_FAMILIES, ids=lambda f: f.key)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.progress import Progress
+from trainer.jobs.progress import Progress
 
 
 def test_a_log_gets_whole_lines_at_the_beginning_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +40,7 @@ def test_before_the_first_unit_and_after_the_last_no_line_says_nan(
 
 STEPS_FOR_EVER = """
 import sys, time
-from trainer.interrupt import StopSignal
+from trainer.jobs.interrupt import StopSignal
 stop = StopSignal()
 print("ready", flush=True)
 for step in range(100_000):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.repetition import p_repetition
+from trainer.selection.repetition import p_repetition
 
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.integers(1, 5))

@@ -12,10 +12,11 @@ import pytest
 
 from config.objective import ObjectiveSection
 from config.resolve import ConfigError, resolve
-from trainer.own_reward import MOST_HANGS_IN_A_ROW, OwnReward
-from trainer.reward import even_ids, reward_function
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
-from verifier.verdict import VerdictKind
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import VerdictKind
+from trainer.selection.reward import even_ids, reward_function
+from trainer.selection.user_reward import MOST_HANGS_IN_A_ROW, OwnReward
 
 PROBLEM = Problem(id="p", prompt="", answer="4")
 EXAMPLES = "tests.trainer.example_rewards"
@@ -139,4 +140,4 @@ def test_a_reward_that_cannot_be_found_is_refused_at_once(name: str) -> None:
 
 
 def test_the_rewards_of_this_suite_need_no_process() -> None:
-    assert reward_function(objective(reward="trainer.reward:even_ids")) is even_ids
+    assert reward_function(objective(reward="trainer.selection.reward:even_ids")) is even_ids

@@ -12,19 +12,21 @@ from typing import Any
 import pytest
 import torch
 
-from sandbox.records import Status
+from records.problem import Problem
+from records.tool_call import Status
+from records.trajectory import CallKind, StopReason, Trajectory
+from records.trajectory_files import read_parquet, write_parquet
+from records.verdict import Verdict, VerdictKind
 from tests.trainer.fakes import ScriptedTool
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.engine_local import LocalEngine
-from trainer.grpo import GrpoTrainer
-from trainer.reward import Reward, even_ids
-from trainer.rl import RlStage, StepOutcome, note, split_by_group
-from trainer.roc import Reason
-from trainer.sampling import Sampler, chat_format, rl_settings
-from trainer.tokenizer import FolderCodec
-from trainer.trajectories import read_parquet, write_parquet
-from trainer.types import CallKind, Problem, Row, StopReason, Trajectory
-from verifier.verdict import Verdict, VerdictKind
+from trainer.engines.local import LocalEngine
+from trainer.rollout.sampler import Sampler, chat_format, rl_settings
+from trainer.rollout.tokenizer import FolderCodec
+from trainer.selection.reward import Reward, even_ids
+from trainer.selection.roc import Reason
+from trainer.stages.rl import RlStage, StepOutcome, note, split_by_group
+from trainer.update.grpo import GrpoTrainer
+from trainer.update.training_rows import Row
 
 POOL = [Problem(id=f"p{i}", prompt=f"What is {i} + {i}?", answer=str(2 * i)) for i in range(7)]
 

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.objective import RocSelection, RocTransform
-from sandbox.records import Status, ToolResult
-from trainer.roc import (
+from records.tool_call import Status, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from trainer.selection.roc import (
     Candidate,
     Reason,
     SelectionRule,
@@ -25,7 +26,6 @@ from trainer.roc import (
     reject_equal,
     select,
 )
-from trainer.types import CallKind, StopReason, Trajectory, Turn
 
 PAPER = SelectionRule()
 RANDOM = SelectionRule(selection=RocSelection.RANDOM)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from config.errors import ConfigError
+from records.errors import ConfigError
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.rl_job import require_release_splits
-from trainer.roc_release import p_err_text, p_format_text, refused_splits, release_counts
+from trainer.selection.roc_release import p_err_text, p_format_text, refused_splits, release_counts
+from trainer.stages.rl_job import require_release_splits
 
 TABLE_32_TO_16 = {1: 1, 2: 2, 3: 2, 4: 2, 5: 2, 6: 3, 7: 4, 8: 4, 9: 4, 10: 5, 11: 6, 12: 6, 13: 6, 14: 7}
 TABLE_32_TO_16 |= {15: 8, 16: 8, 17: 8, 18: 9, 19: 10, 20: 10, 21: 10, 22: 11, 23: 12, 24: 12, 25: 12, 26: 13}

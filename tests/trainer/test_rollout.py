@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.records import Status, ToolCall, ToolError, ToolResult
+from records.problem import Problem
+from records.tool_call import Status, ToolCall, ToolError, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory
 from tests.trainer.fakes import (
     ANSWER,
     TOOL,
@@ -23,20 +25,11 @@ from tests.trainer.fakes import (
     sampled,
     script,
 )
-from trainer.chat import TURN_END, ChatFormat
-from trainer.rollout import RolloutLoop, Task, Tool
-from trainer.scheduler.kv_budget import KvBudgetPolicy
-from trainer.scheduler.policy import Assignment
-from trainer.types import (
-    CallKind,
-    Completion,
-    EngineReport,
-    Finish,
-    GenerateRequest,
-    Problem,
-    StopReason,
-    Trajectory,
-)
+from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
+from trainer.rollout.chat import TURN_END, ChatFormat
+from trainer.rollout.loop import RolloutLoop, Task, Tool
+from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.policy import Assignment
 
 
 def tasks(num: int = 1) -> list[Task]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from trainer.rows import Unusable, row_of, rows_of, unusable
-from trainer.types import IdsSource, StopReason, Trajectory
+from records.trajectory import IdsSource, StopReason, Trajectory
+from trainer.update.training_rows import Unusable, row_of, rows_of, unusable
 
 
 def a_trajectory(**changes) -> Trajectory:

@@ -8,17 +8,25 @@ from typing import Any
 
 import pytest
 
-from config.errors import ConfigError
 from config.model import Control
 from config.resolve import resolve
-from sandbox.records import Status, ToolCall
+from records.errors import ConfigError
+from records.problem import Problem
+from records.tool_call import Status, ToolCall
+from records.trajectory import StopReason, Trajectory
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.chat import parse_turn, response_text
-from trainer.chunks import CHUNK, sample_in_chunks
-from trainer.rollout import RolloutClock, Task
-from trainer.sampling import ToolOff, chat_format, limits_of, open_sampler, require_positions, rl_settings
-from trainer.types import Problem, StopReason, Trajectory
-from trainer.workdir import WorkDir
+from trainer.jobs.work_folder import WorkDir
+from trainer.rollout.chat import parse_turn, response_text
+from trainer.rollout.loop import RolloutClock, Task
+from trainer.rollout.resumable import CHUNK, sample_in_chunks
+from trainer.rollout.sampler import (
+    ToolOff,
+    chat_format,
+    limits_of,
+    open_sampler,
+    require_positions,
+    rl_settings,
+)
 
 
 def test_limits_and_conversation_are_the_configured_ones() -> None:

@@ -15,13 +15,13 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from config.resolve import ConfigError
-from sandbox.records import Status, ToolResult
+from records.tool_call import Status, ToolResult
+from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn
+from records.trajectory_files import write_parquet
 from tests.trainer.tiny_checkpoint import VOCAB, tiny_config
+from trainer.metrics.token_table import choose, places, score_samples, segments
 from trainer.model import load_model
-from trainer.score import choose, places, score_samples, segments
-from trainer.tokenizer import FolderCodec
-from trainer.trajectories import write_parquet
-from trainer.types import CallKind, IdsSource, StopReason, Trajectory, Turn
+from trainer.rollout.tokenizer import FolderCodec
 
 
 class Pieces:

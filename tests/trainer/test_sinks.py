@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.sinks import SinkProcess, Sinks, open_sinks, run_id
+from trainer.metrics.sinks import SinkProcess, Sinks, open_sinks, run_id
 
 RAISES = "raise RuntimeError('no disk for curves')"
 RAISES_LATER = "import sys; sys.stdin.readline(); raise RuntimeError('no disk for curves')"

@@ -8,18 +8,18 @@ import pytest
 import torch
 
 from config.resolve import resolve
-from sandbox.records import Limits
+from records.problem import Problem
+from records.tool_call import Limits
 from tests.trainer.fakes import AdmitAll, ScriptedTool
 from tests.trainer.tiny_models import teacher_forced
-from trainer.base import _copy_pretrained
-from trainer.engine_local import LocalEngine
-from trainer.grpo import GrpoTrainer, UpdateBatch
-from trainer.rollout import RolloutLoop, RolloutSettings, Task
-from trainer.rows import row_of
-from trainer.sampling import chat_format
-from trainer.template import check_template
-from trainer.tokenizer import FolderCodec
-from trainer.types import Problem
+from trainer.engines.local import LocalEngine
+from trainer.rollout.loop import RolloutLoop, RolloutSettings, Task
+from trainer.rollout.sampler import chat_format
+from trainer.rollout.template_check import check_template
+from trainer.rollout.tokenizer import FolderCodec
+from trainer.stages.base_checkpoint import _copy_pretrained
+from trainer.update.grpo import GrpoTrainer, UpdateBatch
+from trainer.update.training_rows import row_of
 
 
 @pytest.fixture(scope="module")

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from config.errors import ConfigError
+from records.errors import ConfigError
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from tests.trainer.fakes import TOOL, CharCodec
 from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout, objective
 from tests.trainer.test_faults_trainer import a_stage as a_scripted_stage
-from trainer.chat import ChatFormat
-from trainer.fit import fitting
-from trainer.hard import num_solved, refuse_if_lost
-from trainer.rl_job import _loop
-from trainer.sinks import Sinks
-from trainer.stall import EQUAL_STEPS, LOST_STEPS, StageStalled, StallWatch, stall_of
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
-from trainer.workdir import WorkDir
+from trainer.jobs.work_folder import WorkDir
+from trainer.metrics.sinks import Sinks
+from trainer.rollout.chat import ChatFormat
+from trainer.rollout.prompt_fit import fitting
+from trainer.stages.hard_filter import num_solved, refuse_if_lost
+from trainer.stages.rl_job import _loop
+from trainer.stages.stall import EQUAL_STEPS, LOST_STEPS, StageStalled, StallWatch, stall_of
 
 
 def lost_with_its_call(problem: str, sample: int) -> Trajectory:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
 from config.resolve import DEFAULTS, resolve
+from records.errors import ConfigError
 from trainer.start import require_start
 
 COMMIT = "4e2d2c9b8a5d"

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from config.objective import RocSelection
-from sandbox.records import Status, ToolResult
+from records.tool_call import Status, ToolResult
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from tests.trainer.fakes import ANSWER, CharCodec, call_text
 from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout
 from tests.trainer.test_faults_trainer import a_stage as a_scripted_stage
 from tests.trainer.test_rl import a_stage
-from trainer.alarms import alarms
-from trainer.chat import OPENING, TURN_END
-from trainer.rollout_text import MOST_TOKENS, chosen, rollout_text
-from trainer.types import CallKind, StopReason, Trajectory, Turn
+from trainer.metrics.alarms import alarms
+from trainer.metrics.rollout_text import MOST_TOKENS, chosen, rollout_text
+from trainer.rollout.chat import OPENING, TURN_END
 
 IN_EVERY_STEP = {
     "reward_mean", "accuracy", "num_kept", "num_dropped", "num_kept_all", "num_not_drawn", "num_no_reward",

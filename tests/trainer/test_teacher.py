@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from sandbox.records import Status, ToolCall, ToolError, ToolResult
+from records.tool_call import Status, ToolCall, ToolError, ToolResult
 from trainer.problems import LevelMix, ProblemError, generate_splits
-from trainer.teacher import TeacherError, TeacherNoise, TeacherRow, write_transcripts
+from trainer.sft.teacher import TeacherError, TeacherNoise, TeacherRow, write_transcripts
 
 TOOL = "execute_python_code_with_standard_io"
 CLEAN = TeacherNoise(
@@ -182,7 +182,7 @@ def test_a_long_program_is_written_at_most_twice(noisy):
 
 
 def test_nothing_here_needs_torch(project_root):
-    code = "import sys, trainer.problems, trainer.teacher; sys.exit('torch' in sys.modules)"
+    code = "import sys, trainer.problems, trainer.sft.teacher; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=project_root, check=False).returncode == 0
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
+from records.errors import ConfigError
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.base import TEMPLATE, _copy_pretrained
-from trainer.chat import chat_template
-from trainer.sampling import chat_format
-from trainer.template import check_template, suffix_of
+from trainer.rollout.chat import chat_template
+from trainer.rollout.sampler import chat_format
+from trainer.rollout.template_check import check_template, suffix_of
+from trainer.stages.base_checkpoint import TEMPLATE, _copy_pretrained
 
 CHATML = (
     "{% for message in messages %}{% if loop.first and message.role != 'system' %}<|im_start|>system\nYou are "

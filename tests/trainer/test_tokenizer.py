@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from config.resolve import ConfigError
 from tests.trainer.tiny_checkpoint import TEXT, VOCAB
-from trainer.chat import TAGS
-from trainer.chat_text import live
-from trainer.tokenizer import SPECIAL, FolderCodec, train_tokenizer
+from trainer.rollout.chat import TAGS
+from trainer.rollout.chat_text import live
+from trainer.rollout.tokenizer import SPECIAL, FolderCodec, train_tokenizer
 
 CODEC = FolderCodec(train_tokenizer([TEXT] * 40, VOCAB))
 

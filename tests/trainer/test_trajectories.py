@@ -10,10 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from config.resolve import ConfigError
-from sandbox.records import Status, ToolError, ToolResult
-from trainer.trajectories import SCHEMA, kept_for_disk, read_parquet, read_shard, write_parquet, write_shard
-from trainer.types import CallKind, IdsSource, StopReason, Trajectory, Turn
-from verifier.verdict import Verdict, VerdictKind
+from records.tool_call import Status, ToolError, ToolResult
+from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn
+from records.trajectory_files import (
+    SCHEMA,
+    kept_for_disk,
+    read_parquet,
+    read_shard,
+    write_parquet,
+    write_shard,
+)
+from records.verdict import Verdict, VerdictKind
 
 ERROR = ToolError(type="ValueError", message="no \u2028 \U0001f600", traceback="line 1")
 

@@ -14,19 +14,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from config.errors import ConfigError
+from evaluation.conversations.native_chat import NativeChat
+from records.errors import ConfigError
+from records.trajectory import SCHEMA_VERSION
+from records.trajectory_files import read_parquet
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.base import _copy_pretrained
-from trainer.chat import ChatFormat
-from trainer.decoder import Decoder
-from trainer.export import export
-from trainer.grpo import GrpoTrainer
+from trainer.engines.decoder import Decoder
 from trainer.model import head_weight, load_model
-from trainer.native import NativeChat
-from trainer.sft import require_documents
-from trainer.tokenizer import FolderCodec, transformers_tokenizer
-from trainer.trajectories import read_parquet
-from trainer.types import SCHEMA_VERSION, Row
+from trainer.rollout.chat import ChatFormat
+from trainer.rollout.tokenizer import FolderCodec, transformers_tokenizer
+from trainer.sft.sft import require_documents
+from trainer.stages.base_checkpoint import _copy_pretrained
+from trainer.stages.export import export
+from trainer.update.grpo import GrpoTrainer
+from trainer.update.training_rows import Row
 
 CPU = torch.device("cpu")
 DOWN = "model.layers.1.mlp.down_proj.weight"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from config.resolve import ConfigError
-from trainer.workdir import WorkDir
+from trainer.jobs.work_folder import WorkDir
 
 
 def writer(text: str):
@@ -382,7 +382,7 @@ def test_a_second_job_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 SAVES_FOR_EVER = """
 import sys
 from pathlib import Path
-from trainer.workdir import WorkDir
+from trainer.jobs.work_folder import WorkDir
 
 def write(folder):
     for name in "abc":

@@ -8,11 +8,11 @@ import torch
 
 from config.model import Config
 from config.resolve import resolve
-from trainer.chat import TURN_END
-from trainer.checkpoint import write_folder
+from records.manifest import write_folder
 from trainer.model import random_model, save_model
-from trainer.sampling import chat_format
-from trainer.tokenizer import END_OF_TEXT, save_tokenizer, train_tokenizer
+from trainer.rollout.chat import TURN_END
+from trainer.rollout.sampler import chat_format
+from trainer.rollout.tokenizer import END_OF_TEXT, save_tokenizer, train_tokenizer
 
 VOCAB = 320
 TEXT = "What is the sum of 12 and 34? The sum of 12 and 34 is 46, which is the answer. print(12 + 34)\n"

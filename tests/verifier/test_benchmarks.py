@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from verifier.benchmarks import ALL, DataUnavailable, WrongData, benchmark, declaration
-from verifier.listing import listing
+from verifier.benchmarks.availability import listing
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 import pytest
 
+from records.verdict import VerdictKind
+from verifier.answers.compare import compare
+from verifier.answers.extract import extract, without_end_marks
 from verifier.budget import MAX_STEPS, TooHeavy, budget, spend
-from verifier.compare import compare
-from verifier.extract import extract, without_end_marks
-from verifier.grade import grade_answer
-from verifier.policy import RL_POLICY, GraderName
-from verifier.verdict import VerdictKind
-from verifier.workers import shared_pool
+from verifier.graders.grade import grade_answer
+from verifier.graders.policy import RL_POLICY, GraderName
+from verifier.graders.workers import shared_pool
 
 CPU_BOUND_S = 2.0
 ENDED = (VerdictKind.TIMEOUT, VerdictKind.UNPARSED, VerdictKind.WRONG, VerdictKind.NO_ANSWER)

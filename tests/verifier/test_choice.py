@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from records.verdict import VerdictKind
+from verifier.answers.extract import extract_letter
 from verifier.benchmarks import WrongData, benchmark
 from verifier.benchmarks.gpqa_diamond import arrange, letter_histogram, option_order, rearrange
-from verifier.extract import extract_letter
-from verifier.grade import grade_answer
-from verifier.policy import GradePolicy
-from verifier.verdict import VerdictKind
+from verifier.graders.grade import grade_answer
+from verifier.graders.policy import GradePolicy
 
 CHOICE = GradePolicy(choice=True)
 STATED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from trainer.types import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from verifier.__main__ import app
 
 run = CliRunner()
@@ -53,7 +53,7 @@ def test_an_unreadable_file_exits_with_2(tmp_path: Path) -> None:
 
 
 def test_regrading_lists_the_flips(tmp_path: Path) -> None:
-    from verifier.verdict import Verdict, VerdictKind
+    from records.verdict import Verdict, VerdictKind
 
     trajectory = Trajectory(
         run="r", checkpoint="c", benchmark="own", problem="p", sample=0, stop=StopReason.ANSWER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifier.compare import Outcome, compare, compare_integers
+from verifier.answers.compare import Outcome, compare, compare_integers
 
 EQUAL = [
     (r"\frac{3}{4}", "0.75"),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from evaluation.decontamination import Entry, overlaps
 from verifier.__main__ import app
-from verifier.contamination import Entry, overlaps
 
 LONG = (
     "A gardener plants tulips in seven rows so that each row holds three more tulips than the row before it and the "

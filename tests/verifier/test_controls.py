@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.benchmark_controls import run_controls
 from verifier.benchmarks import benchmark
-from verifier.controls import run_controls
 
 
 @pytest.mark.parametrize("name", ["aime24", "aime25", "math500", "gpqa_diamond"])

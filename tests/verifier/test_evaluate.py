@@ -14,20 +14,21 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from analysis.evaluation import check_published, read_evaluation
-from analysis.runs import RINGS
-from config.errors import FellShort
+from analysis.inputs.evaluation import check_published, read_evaluation
+from analysis.inputs.runs import RINGS
 from config.model import Config, Control, EvalPlan
 from config.resolve import ConfigError
+from evaluation.command import Given, _adjust, _plans
+from evaluation.evaluate import Place, evaluate, refuse_ungraded
+from evaluation.scores.behaviour import behaviour
+from records.errors import FellShort
+from records.problem import Problem
+from records.trajectory import StopReason, Trajectory
+from records.trajectory_files import read_parquet
+from records.verdict import Verdict, VerdictKind
 from tests.trainer.test_engine_endpoint import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
-from trainer.trajectories import read_parquet
-from trainer.types import Problem, StopReason, Trajectory
 from verifier.__main__ import app
-from verifier.behaviour import behaviour
-from verifier.evaluate import Place, evaluate, refuse_ungraded
-from verifier.evaluate_command import Given, _adjust, _plans
-from verifier.verdict import Verdict, VerdictKind
 
 RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from records.problem import Problem
+from records.trajectory import IdsSource
+from records.trajectory_files import read_parquet
 from tests.trainer.test_engine_endpoint import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint
-from trainer.trajectories import read_parquet
-from trainer.types import IdsSource, Problem
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(3600)]
 
@@ -23,16 +24,16 @@ SEED = 6
 RINGS = ("numbers", "composition", "family")
 NUM_PROBLEMS, K = 6, 4
 LOCAL = (
-    ("decode", "trainer.engine_local", "LocalEngine.advance", 90),
-    ("grade", "verifier.questions", "Questions.grade", len(RINGS) * NUM_PROBLEMS * K),
-    ("shard", "trainer.chunks", "write_shard", len(RINGS)),
-    ("samples", "trainer.trajectories", "write_parquet", 1),
-    ("summary", "trainer.atomic", "write_json", 3),
+    ("decode", "trainer.engines.local", "LocalEngine.advance", 90),
+    ("grade", "evaluation.questions", "Questions.grade", len(RINGS) * NUM_PROBLEMS * K),
+    ("shard", "trainer.rollout.resumable", "write_shard", len(RINGS)),
+    ("samples", "records.trajectory_files", "write_parquet", 1),
+    ("summary", "records.files", "write_json", 3),
 )
 REMOTE = (
-    ("answer", "trainer.rollout", "RolloutLoop._end_turn", NUM_PROBLEMS * K),
-    ("journal", "trainer.chunks", "_append", NUM_PROBLEMS * K),
-    ("shard", "trainer.chunks", "write_shard", 1),
+    ("answer", "trainer.rollout.loop", "RolloutLoop._end_turn", NUM_PROBLEMS * K),
+    ("journal", "trainer.rollout.resumable", "_append", NUM_PROBLEMS * K),
+    ("shard", "trainer.rollout.resumable", "write_shard", 1),
 )
 """What is happening, module, function, how often an evaluation calls it."""
 

@@ -10,25 +10,26 @@ from typing import Any
 import pytest
 
 from config.model import Control, EvalPlan
+from evaluation.conversations.bfcl_services import FunctionScript, open_services
+from evaluation.conversations.conversation import DialogueSampler
+from evaluation.conversations.native_chat import NativeChat
+from evaluation.evaluate import Evaluation, Place, _run_plan, _write
+from evaluation.questions import Questions
+from evaluation.scores.bfcl import function_row, function_scores
+from evaluation.scores.ifeval import instruction_row, instruction_scores
+from evaluation.scores.score_rows import Slice
+from records.problem import Problem
+from records.trajectory import StopReason, Trajectory, Turn
+from records.trajectory_files import read_parquet
+from records.verdict import Verdict, VerdictKind
 from tests.trainer.fakes import CharCodec, ScriptedEngine
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
-from trainer.chat import TURN_END
-from trainer.dialogues import DialogueSampler
-from trainer.function_calling import FunctionScript, open_services
-from trainer.native import NativeChat
-from trainer.rollout import RolloutSettings, Task
-from trainer.trajectories import read_parquet
-from trainer.types import Problem, StopReason, Trajectory, Turn
-from trainer.workdir import WorkDir
+from trainer.jobs.work_folder import WorkDir
+from trainer.rollout.chat import TURN_END
+from trainer.rollout.loop import RolloutSettings, Task
 from verifier.benchmarks import benchmark
-from verifier.evaluate import Evaluation, Place, _run_plan, _write
-from verifier.function_calls import CATEGORIES
-from verifier.function_prompts import Mode
-from verifier.function_scores import function_row, function_scores
-from verifier.instruction_scores import instruction_row, instruction_scores
-from verifier.questions import Questions
-from verifier.scores import Slice
-from verifier.verdict import Verdict, VerdictKind
+from verifier.benchmarks.bfcl_calls import CATEGORIES
+from verifier.benchmarks.bfcl_prompts import Mode
 
 pytest.importorskip("bfcl_eval", reason="BFCL's checker comes with `make setup`")
 pytest.importorskip("if_verifiable", reason="IFEval's checks come with `make setup`")

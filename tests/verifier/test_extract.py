@@ -2,8 +2,8 @@
 
 import pytest
 
-from verifier.extract import extract
-from verifier.policy import Require
+from verifier.answers.extract import extract
+from verifier.graders.policy import Require
 from verifier.turn import without_reasoning
 
 

@@ -8,20 +8,13 @@ from typing import Any
 
 import pytest
 
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
+from evaluation.benchmark_controls import run_controls
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import VerdictKind
 from verifier.benchmarks import benchmark
-from verifier.benchmarks.bfcl_v3 import grade_single_turn
-from verifier.controls import run_controls
-from verifier.function_calls import (
-    CATEGORIES,
-    Call,
-    NoCalls,
-    check,
-    decode,
-    overall,
-    overall_v4,
-)
-from verifier.function_episodes import (
+from verifier.benchmarks.bfcl_calls import CATEGORIES, Call, NoCalls, check, decode, overall, overall_v4
+from verifier.benchmarks.bfcl_episodes import (
     CALL_LIMITS,
     PRELOAD,
     Episode,
@@ -32,7 +25,7 @@ from verifier.function_episodes import (
     play,
     safe_calls,
 )
-from verifier.verdict import VerdictKind
+from verifier.benchmarks.bfcl_v3 import grade_single_turn
 
 pytest.importorskip("bfcl_eval", reason="BFCL's checker is an extra: see docs/verifier.md")
 
@@ -222,8 +215,8 @@ def test_golds_as_answers_are_accepted_except_for_the_listed_defects(problems: l
 
 @pytest.fixture(scope="module")
 def run_code() -> Iterator[RunCode]:
-    from sandbox.client import Sandbox
-    from sandbox.records import Limits, ToolCall
+    from records.tool_call import Limits, ToolCall
+    from sandbox.client.client import Sandbox
 
     with Sandbox(workers=1, preload=PRELOAD) as sandbox:
         numbers = itertools.count()

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from records.verdict import VerdictKind
 from tests.verifier.rewritings import damaged, golds, one_symbol_changes, rewritings
-from verifier.compare import Outcome, compare
-from verifier.grade import grade_answer
-from verifier.policy import RL_POLICY, GraderName
-from verifier.verdict import VerdictKind
-from verifier.workers import shared_pool
+from verifier.answers.compare import Outcome, compare
+from verifier.graders.grade import grade_answer
+from verifier.graders.policy import RL_POLICY, GraderName
+from verifier.graders.workers import shared_pool
 
 SCALE = int(os.environ.get("RSTAR2_FUZZ", "1"))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from verifier.compare import Outcome, compare
-from verifier.grade import grade_answer
-from verifier.verdict import VerdictKind
+from records.verdict import VerdictKind
+from verifier.answers.compare import Outcome, compare
+from verifier.graders.grade import grade_answer
 
 EMPTY_GOLDS = {"math-train-5341", "math-train-5343"}
 """Rows of the MATH train set whose solution ends in an empty box: refused, never rewarded."""

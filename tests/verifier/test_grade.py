@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
-from verifier.grade import grade, grade_answer
-from verifier.policy import EVAL_GRADERS, RL_POLICY, GradePolicy, GraderName
-from verifier.verdict import VerdictKind, reward_of
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import VerdictKind, reward_of
+from verifier.graders.grade import grade, grade_answer
+from verifier.graders.policy import EVAL_GRADERS, RL_POLICY, GradePolicy, GraderName
 
 PROBLEM = Problem(id="p", prompt="?", answer="12")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from trainer.types import IdsSource, Trajectory
-from verifier.grade import grade_answer
-from verifier.importers import Harness, Imported, ImportFailed, import_samples
-from verifier.verdict import VerdictKind
+from evaluation.importers import Harness, Imported, ImportFailed, import_samples
+from records.trajectory import IdsSource, Trajectory
+from records.verdict import VerdictKind
+from verifier.graders.grade import grade_answer
 
 
 def _read(path: Path, harness: Harness, *rows: Any) -> list[Imported]:

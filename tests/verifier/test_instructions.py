@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import Verdict, VerdictKind
 from verifier.benchmarks import benchmark
-from verifier.instructions import (
+from verifier.benchmarks.ifeval_checks import (
     Instruction,
     check_response,
     four_numbers,
     grade_instructions,
     grade_response,
 )
-from verifier.verdict import Verdict, VerdictKind
 
 pytest.importorskip(
     "if_verifiable", reason="the checks of IFEval are an extra: pip install if-verifiable==0.1.2"

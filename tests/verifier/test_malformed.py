@@ -8,15 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import VerdictKind
 from tests.verifier.test_choice import OPEN, STATED
 from tests.verifier.test_instructions import CASES, PROMPT
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
+from verifier.benchmarks.bfcl_episodes import safe_calls
 from verifier.benchmarks.bfcl_v3 import grade_single_turn
-from verifier.function_episodes import safe_calls
-from verifier.grade import grade_answer
-from verifier.instructions import Instruction, grade_response
-from verifier.policy import GradePolicy
-from verifier.verdict import VerdictKind
+from verifier.benchmarks.ifeval_checks import Instruction, grade_response
+from verifier.graders.grade import grade_answer
+from verifier.graders.policy import GradePolicy
 
 pytest.importorskip(
     "if_verifiable", reason="the checks of IFEval are an extra: pip install if-verifiable==0.1.2"

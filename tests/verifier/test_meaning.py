@@ -2,10 +2,10 @@
 
 import pytest
 
-from verifier.compare import Outcome, compare, compare_integers
-from verifier.grade import grade_answer
-from verifier.policy import GradePolicy
-from verifier.verdict import VerdictKind
+from records.verdict import VerdictKind
+from verifier.answers.compare import Outcome, compare, compare_integers
+from verifier.graders.grade import grade_answer
+from verifier.graders.policy import GradePolicy
 
 EQUAL = [
     # words that change the value, and words that are known to change nothing

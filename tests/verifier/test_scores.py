@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
-from verifier.benchmarks import KnownIssue
-from verifier.grade import grade
-from verifier.policy import EVAL_GRADERS, GradePolicy, GraderName
-from verifier.scores import (
+from evaluation.scores.score_rows import (
     Slice,
     chance,
     consensus,
@@ -23,7 +19,12 @@ from verifier.scores import (
     shuffled_golds,
     without_known_issues,
 )
-from verifier.verdict import Verdict, VerdictKind
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import Verdict, VerdictKind
+from verifier.benchmarks import KnownIssue
+from verifier.graders.grade import grade
+from verifier.graders.policy import EVAL_GRADERS, GradePolicy, GraderName
 
 ABOUT = Slice(checkpoint="sft", benchmark="b", temperature=1.0)
 POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)

@@ -8,17 +8,18 @@ import time
 
 import pytest
 
-from trainer.chat import parse_own, parse_turn
-from trainer.reward import well_formed
-from trainer.roc import p_format
-from trainer.types import CallKind, Problem, StopReason, Trajectory, Turn
-from verifier.extract import extract, extract_letter, without_end_marks
-from verifier.function_calls import NoCalls, decode
-from verifier.function_episodes import safe_calls
-from verifier.grade import grade
-from verifier.policy import RL_POLICY, GradePolicy
+from records.problem import Problem
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import VerdictKind
+from trainer.rollout.chat import parse_own, parse_turn
+from trainer.selection.reward import well_formed
+from trainer.selection.roc import p_format
+from verifier.answers.extract import extract, extract_letter, without_end_marks
+from verifier.benchmarks.bfcl_calls import NoCalls, decode
+from verifier.benchmarks.bfcl_episodes import safe_calls
+from verifier.graders.grade import grade
+from verifier.graders.policy import RL_POLICY, GradePolicy
 from verifier.turn import MAX_DIGITS, MAX_NESTING, CallUnread, read_turn
-from verifier.verdict import VerdictKind
 
 BOX = "<answer>\\boxed{4}</answer>"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from verifier.workers import Reply, Worker, read_line
+from verifier.graders.workers import Reply, Worker, read_line
 
 
 @pytest.fixture(scope="module")

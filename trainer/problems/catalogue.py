@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from trainer.problems.algebra import Linear, SquareSum
-from trainer.problems.arithmetic import Bracket, DigitSum, SquareList
+from records.problem import Problem
 from trainer.problems.composition import HELD_OUT_PAIRS, TRAINED_PAIRS
-from trainer.problems.counting import BinomialMod, MultipleCount
+from trainer.problems.families.algebra import Linear, SquareSum
+from trainer.problems.families.arithmetic import Bracket, DigitSum, SquareList
+from trainer.problems.families.counting import BinomialMod, MultipleCount
+from trainer.problems.families.geometry import Distance
+from trainer.problems.families.number_theory import DivisorSum, GcdDivisors, Lcm, PowerMod, PrimeSum
+from trainer.problems.families.sequences import Counter, Recurrence
+from trainer.problems.families.unseen import UNSEEN
+from trainer.problems.families.word_problems import Bags, Tickets
 from trainer.problems.family import Family, Params, ProblemError
-from trainer.problems.geometry import Distance
-from trainer.problems.number_theory import DivisorSum, GcdDivisors, Lcm, PowerMod, PrimeSum
-from trainer.problems.sequences import Counter, Recurrence
-from trainer.problems.unseen import UNSEEN
-from trainer.problems.word_problems import Bags, Tickets
-from trainer.types import Problem
 
 LEVEL_1: tuple[Family, ...] = (
     Bracket(),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-from trainer.problems.arithmetic import DigitSum
-from trainer.problems.counting import BinomialMod, MultipleCount
+from trainer.problems.families.arithmetic import DigitSum
+from trainer.problems.families.counting import BinomialMod, MultipleCount
+from trainer.problems.families.number_theory import DivisorSum, Lcm, PowerMod
 from trainer.problems.family import Family, Params, break_program, program
-from trainer.problems.number_theory import DivisorSum, Lcm, PowerMod
 
 QUANTITIES: tuple[Family, ...] = (PowerMod(), DigitSum(), Lcm(), MultipleCount(), BinomialMod(), DivisorSum())
 

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from random import Random
 from typing import ClassVar
 
-from config.errors import UserError
-from trainer.types import Problem
+from records.errors import UserError
+from records.problem import Problem
 
 Params = tuple[int, ...]
 """The numbers of one problem, in the order of the family's `fields`."""

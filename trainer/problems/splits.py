@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from random import Random
 
+from records.problem import Problem
 from trainer.problems.catalogue import IN_DISTRIBUTION, LEVEL_1, LEVEL_2, LEVEL_3, LONG, REWORDED
 from trainer.problems.composition import HELD_OUT_PAIRS
+from trainer.problems.families.unseen import UNSEEN
 from trainer.problems.family import Family, Params, ProblemError, canonical, digest, make_problem
-from trainer.problems.unseen import UNSEEN
-from trainer.types import Problem
 
 SPLITS = ("sft", "train", "dev", "numbers", "composition", "family")
 RINGS = ("numbers", "composition", "family")

@@ -11,7 +11,7 @@ from verifier.benchmarks.declaration import INTEGER_POLICY, Benchmark, HubSource
 
 def read_aime(year: int, row: Mapping[str, Any], index: int) -> Any:
     """One row. The id names year, paper and number: from the row's id or url, else from its position."""
-    from trainer.types import Problem
+    from records.problem import Problem
 
     id = str(row.get("id", ""))
     if not id.startswith(f"aime{year % 100}-"):

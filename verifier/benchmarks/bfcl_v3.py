@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from verifier.benchmarks.bfcl_calls import CATEGORIES, Kind, kind_of
 from verifier.benchmarks.declaration import (
     Benchmark,
     KnownIssue,
@@ -18,11 +19,11 @@ from verifier.benchmarks.declaration import (
     WrongData,
     jsonl_rows,
 )
-from verifier.function_calls import CATEGORIES, Kind, kind_of
 
 if TYPE_CHECKING:
-    from trainer.types import Problem, Trajectory
-    from verifier.verdict import Verdict
+    from records.problem import Problem
+    from records.trajectory import Trajectory
+    from records.verdict import Verdict
 
 _DOCS = {
     "GorillaFileSystem": "gorilla_file_system",
@@ -80,7 +81,7 @@ def _rows(folder: Path, name: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _read(row: Mapping[str, Any], index: int) -> Problem:
-    from trainer.types import Problem
+    from records.problem import Problem
 
     del index
     asked = [message["content"] for turn in row["question"] for message in turn]
@@ -95,17 +96,19 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 
 
 def grade_single_turn(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
-    """Verdict of a single-turn entry. Conversations: `verifier.function_episodes.grade_conversation`."""
-    from verifier.function_calls import Unjudged, check
-    from verifier.policy import MAX_RESPONSE_CHARS
-    from verifier.verdict import Verdict, VerdictKind
+    """Verdict of a single-turn entry. Conversations: `verifier.benchmarks.bfcl_episodes.grade_conversation`."""
+    from records.verdict import Verdict, VerdictKind
+    from verifier.benchmarks.bfcl_calls import Unjudged, check
+    from verifier.graders.policy import MAX_RESPONSE_CHARS
 
     if not trajectory.stop.is_models:
         return {
             "strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=trajectory.stop.value)
         }
     if kind_of(problem.family) is Kind.MULTI_TURN:
-        raise ValueError(f"{problem.id} is a conversation: play and grade it with verifier.function_episodes")
+        raise ValueError(
+            f"{problem.id} is a conversation: play and grade it with verifier.benchmarks.bfcl_episodes"
+        )
     if not trajectory.turns:  # silence is right for some entries, a question never asked is not
         rule = trajectory.reason or "nothing was sampled"
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}

@@ -12,11 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verifier.policy import EVAL_GRADERS, GradePolicy
+from verifier.graders.policy import EVAL_GRADERS, GradePolicy
 
 if TYPE_CHECKING:
-    from trainer.types import Problem, Trajectory
-    from verifier.verdict import Verdict
+    from records.problem import Problem
+    from records.trajectory import Trajectory
+    from records.verdict import Verdict
 
 EVAL_POLICY = GradePolicy(graders=EVAL_GRADERS)
 INTEGER_POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)
@@ -50,7 +51,7 @@ class PromptKind(StrEnum):
 
 class Scoring(StrEnum):
     ANSWER = "answer"
-    """`verifier.grade`."""
+    """`verifier.graders.grade`."""
     INSTRUCTIONS = "instructions"
     """IFEval's checks."""
     FUNCTION_CALLS = "function_calls"
@@ -122,13 +123,13 @@ class Benchmark:
     """Reads the file when it is no JSONL."""
 
     grade_with: Callable[[Problem, Trajectory], dict[str, Verdict]] | None = None
-    """Grader of its own; None means `verifier.grade` under `policy`. The verdict named `strict` is the headline."""
+    """Grader of its own; None means `verifier.graders.grade` under `policy`. The verdict named `strict` is the headline."""
 
     def grade(self, problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
         """Verdicts of one sample, by name of grader."""
         if self.grade_with is not None:
             return self.grade_with(problem, trajectory)
-        from verifier.grade import grade
+        from verifier.graders.grade import grade
 
         return {str(name): verdict for name, verdict in grade(problem, trajectory, self.policy).items()}
 
@@ -184,7 +185,7 @@ def check(benchmark: Benchmark, problems: list[Problem], place: str, *, pinned: 
 def digest(problems: Iterable[Problem]) -> str:
     """SHA-256 over the canonical (id, problem, answer) rows, in order of id; white space in prompts is folded.
 
-    >>> from trainer.types import Problem
+    >>> from records.trajectory import Problem
     >>> digest([Problem(id="a", prompt="1  + 1", answer="2")]) == digest([Problem(id="a", prompt="1 + 1", answer="2")])
     True
     """

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifier.benchmarks.declaration import Benchmark, HubSource, KnownIssue, PromptKind, Sampling, WrongData
-from verifier.policy import GradePolicy
+from verifier.graders.policy import GradePolicy
 
 if TYPE_CHECKING:
-    from trainer.types import Problem
+    from records.problem import Problem
 
 LETTERS = "ABCD"
 _PASSWORD = b"deserted-untie-orchid"
@@ -82,7 +82,7 @@ def arrange(
     >>> sorted(letters)
     ['A', 'B', 'C', 'D']
     """
-    from trainer.types import Problem
+    from records.problem import Problem
 
     order = option_order(id, seed=seed, repeat=repeat)
     lines = [f"{letter}) {options[which]}" for letter, which in zip(LETTERS, order, strict=True)]

@@ -9,7 +9,7 @@ from verifier.benchmarks.declaration import Benchmark, HubSource, KnownIssue, Sa
 
 
 def _read(row: Mapping[str, Any], index: int) -> Any:
-    from trainer.types import Problem
+    from records.problem import Problem
 
     answer = str(row["answer"]).rsplit("####", 1)[-1].strip().replace(",", "")
     return Problem(id=str(row.get("id") or f"gsm8k-test-{index}"), prompt=row["question"], answer=answer)

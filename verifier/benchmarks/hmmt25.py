@@ -9,7 +9,7 @@ from verifier.benchmarks.declaration import Benchmark, HubSource, KnownIssue
 
 
 def _read(row: Mapping[str, Any], index: int) -> Any:
-    from trainer.types import Problem
+    from records.problem import Problem
 
     number = row.get("problem_idx", index + 1)
     answer = str(row["answer"]).strip()

@@ -16,12 +16,13 @@ from verifier.benchmarks.declaration import (
 )
 
 if TYPE_CHECKING:
-    from trainer.types import Problem, Trajectory
-    from verifier.verdict import Verdict
+    from records.problem import Problem
+    from records.trajectory import Trajectory
+    from records.verdict import Verdict
 
 
 def _read(row: Mapping[str, Any], index: int) -> Problem:
-    from trainer.types import Problem
+    from records.problem import Problem
 
     del index
     ids, kwargs = list(row["instruction_id_list"]), list(row["kwargs"])
@@ -35,7 +36,7 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 
 
 def _grade(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
-    from verifier.instructions import grade_instructions
+    from verifier.benchmarks.ifeval_checks import grade_instructions
 
     return grade_instructions(problem, trajectory)
 

@@ -9,7 +9,7 @@ from verifier.benchmarks.declaration import Benchmark, HubSource, KnownIssue, Sa
 
 
 def _read(row: Mapping[str, Any], index: int) -> Any:
-    from trainer.types import Problem
+    from records.problem import Problem
 
     del index
     return Problem(

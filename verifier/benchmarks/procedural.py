@@ -11,7 +11,7 @@ RINGS = ("numbers", "composition", "family")
 
 
 def _read(row: Mapping[str, Any], index: int) -> Any:
-    from trainer.types import Problem
+    from records.problem import Problem
 
     del index
     return Problem.from_json(dict(row))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainer.scheduler.forecast import ForecastPolicy
-from trainer.scheduler.policy import Arrival
-from trainer.scheduler.survival import SurvivalCurve
-from trainer.types import EngineReport
+from trainer.engines.requests import EngineReport
+from trainer.scheduling.forecast import ForecastPolicy
+from trainer.scheduling.policy import Arrival
+from trainer.scheduling.survival import SurvivalCurve
 
 
 def arrival(session: str, context: int = 100, max_new: int = 900, *, first: bool = True) -> Arrival:

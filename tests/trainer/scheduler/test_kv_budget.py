@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.scheduler.kv_budget import KvBudgetPolicy
-from trainer.scheduler.policy import Arrival, Assignment
+from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.policy import Arrival, Assignment
 
 
 def arrival(session: str, context: int = 10, max_new: int = 90, *, first: bool = True) -> Arrival:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.scheduler.clock import SimulatedClock
-from trainer.scheduler.fixed_cap import FixedCapPolicy
-from trainer.scheduler.forecast import ForecastPolicy
-from trainer.scheduler.kv_budget import KvBudgetPolicy
-from trainer.scheduler.least_in_flight import LeastInFlightPolicy
-from trainer.scheduler.simulate import Cluster, lower_bound_s, simulate
-from trainer.scheduler.simulated_engine import SimulatedEngine, StepCost
-from trainer.scheduler.static_split import StaticSplitPolicy
-from trainer.scheduler.sticky import StickyPolicy
-from trainer.scheduler.study import bootstrap_interval
-from trainer.scheduler.workload import RolloutWork, TurnWork, Workload, synthetic
+from bench.schedule import bootstrap_interval
+from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
+from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
+from trainer.scheduling.baselines.static_split import StaticSplitPolicy
+from trainer.scheduling.baselines.sticky import StickyPolicy
+from trainer.scheduling.forecast import ForecastPolicy
+from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.simulation.clock import SimulatedClock
+from trainer.scheduling.simulation.simulate import Cluster, lower_bound_s, simulate
+from trainer.scheduling.simulation.simulated_engine import SimulatedEngine, StepCost
+from trainer.scheduling.simulation.workload import RolloutWork, TurnWork, Workload, synthetic
 
 COST = StepCost(overhead_s=1e-3, weights_s=5e-3, row_s=1e-3, cached_token_s=1e-5, prefill_token_s=1e-4)
 POLICIES = {

@@ -1,0 +1,204 @@
+"""The ablation page: contrasts of the arms with intervals on four axes, variants, doses, in one self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.entropy.entropy import Settings
+from analysis.experiments.arms import (
+    AXES,
+    CONTRASTS,
+    at_equal_cost,
+    by_arm,
+    difference,
+    endpoint,
+    origin_name,
+    over_origins,
+    shown,
+)
+from analysis.experiments.sampling_grid import grid_of
+from analysis.figures import arms as arms_figure
+from analysis.figures import doses, pass_at_k, style
+from analysis.inputs.files import BadRun, write_text
+from analysis.report.page import render
+from analysis.report.report import inline_svg
+from analysis.tables.arms import cell, cost_grid, endpoint_grid
+from analysis.tables.grid import DASH, Grid, write
+
+MAIN = set(arms_figure.MAIN_ARMS)
+BASELINE = "roc_paper"
+FAILED = "tool_error_frac_correct"
+STAGES = (
+    ("same_steps", "staged", "changing stages, at as many steps"),
+    ("staged", "staged_unfiltered", "stage 3 on all problems"),
+)
+"""a, b, what b - a isolates."""
+CLIPPED = ("roc_paper", "updates_4", "updates_4_clip_020", "updates_8", "updates_8_clip_020")
+"""Arms with 1, 4 and 8 updates per step; clip_020 has the lower bound on both sides."""
+
+
+def write_ablations(
+    records: Sequence[Mapping[str, Any]], passes: pd.DataFrame, settings: Settings, out: Path, name: str
+) -> Path:
+    """Write index.html, its figures, tables and one CSV of all endpoints into `out`; returns the page.
+
+    Args:
+        records: of the arms.
+        passes: pass@k of the sampling grid (`analysis.experiments.sampling_grid.table_of`); may be empty.
+        settings: confidence.
+        out: folder of the page.
+        name: what the run is called.
+
+    Raises:
+        BadRun: there is no record.
+    """
+    if not records:
+        raise BadRun("no experiment arm is stored; run snakemake --cores all ablations")
+    # Checkpoints of other teachers answer another question (the doses below).
+    taught_anew = set(doses.TEACHER.values())
+    on_main = [r for r in records if r["arm"] in MAIN and origin_name(r["origin"]) not in taught_anew]
+    tried = {r["origin"] for r in records if r["arm"] not in MAIN}
+    variants = [r for r in records if r["origin"] in tried]
+    table = arms_figure.table_of(on_main)
+    dose = doses.table_of(records, settings.confidence)
+    figures = {}
+    for title, data, draw in (
+        ("arms", table, arms_figure.draw),
+        ("doses", dose, doses.draw),
+        ("pass_at_k", passes, pass_at_k.draw),
+    ):
+        style.save_table(data, out / "data" / f"{title}.csv")
+        if not data.empty:
+            with style.styled():
+                style.save(draw(data), out, title, f"{name}: {title}")
+            figures[title] = inline_svg((out / f"{title}.svg").read_text(encoding="utf-8"), title)
+    endpoints = [
+        {"arm": r["arm"], "origin": r["origin"], "seed": r["seed"], **r["endpoints"]} for r in records
+    ]
+    style.save_table(pd.DataFrame(endpoints), out / "data" / "endpoints.csv")
+    tables = [
+        endpoint_grid(on_main, settings.confidence),
+        cost_grid(on_main, settings.confidence),
+        endpoint_grid(variants, settings.confidence, baseline=BASELINE, name="variants"),
+        clip_grid(variants, settings.confidence),
+        endpoint_grid(
+            [r for r in variants if r["arm"] in {arm for pair in STAGES for arm in pair[:2]}],
+            settings.confidence,
+            contrasts=STAGES,
+            name="staged",
+        ),
+        dose_grid(dose),
+    ]
+    for grid in tables:
+        write(grid, out / "tables")
+    page = render(
+        "ablations.html",
+        run=name,
+        num_runs=len(records),
+        num_arms=len(by_arm(records)),
+        origins=sorted({r["origin"] for r in records}),
+        machines=any("@" in r["origin"] for r in records),
+        texts=sorted({(r["arm"], r["text"]) for r in records}),
+        sentences=sentences(on_main, settings.confidence),
+        tables=tables,
+        passes=None if passes.empty else grid_of(passes),
+        figures=figures,
+        confidence=settings.confidence,
+    )
+    path = out / "index.html"
+    write_text(path, page)
+    return path
+
+
+def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[str]:
+    """What the contrasts say, computed: sealed test and failed calls, then training accuracy at equal cost."""
+    arms = by_arm(records)
+    said = []
+    for a, b, what in CONTRASTS:
+        if a not in arms or b not in arms:
+            said.append(f"{b} - {a} ({what}): not run.")
+            continue
+        test = difference(endpoint(arms[a], "accuracy"), endpoint(arms[b], "accuracy"), confidence)
+        assert test is not None
+        means = ", ".join(shown("accuracy", value, signed=True) for value in test.by_origin)
+        wide = over_origins(test, confidence)
+        over = "" if wide is None else f"; over them {cell('accuracy', wide)}, {reading(wide)}"
+        words = [
+            f"{b} - {a} ({what}), {test.num_pairs} pairs: sealed test {cell('accuracy', test)} points, {reading(test)} "
+            f"(means of the {len(test.by_origin)} SFT checkpoints: {means}{over})"
+        ]
+        failed = difference(endpoint(arms[a], FAILED), endpoint(arms[b], FAILED), confidence)
+        if failed is not None:
+            words.append(f"failed calls in correct rollouts {cell(FAILED, failed)} points, {reading(failed)}")
+        for axis, label in AXES.items():
+            found = at_equal_cost(arms[a], arms[b], axis, confidence)
+            if found is not None:
+                words.append(
+                    f"training accuracy at equal {label} {cell('accuracy', found)}, {reading(found)}"
+                )
+        said.append("; ".join(words) + ".")
+    return said
+
+
+def reading(found: Any) -> str:
+    """The interval in words.
+
+    >>> from analysis.experiments.arms import Difference
+    >>> reading(Difference(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, by_origin=(0.1,)))
+    'not distinguished from 0'
+    """
+    if found.low > 0:
+        return "above 0"
+    if found.high < 0:
+        return "below 0"
+    return "not distinguished from 0"
+
+
+def clip_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
+    """How often each side of the clip acts, and what raising the upper bound does."""
+    arms = by_arm(records)
+    rows = []
+    for name in (name for name in CLIPPED if name in arms):
+        mean = endpoint(arms[name], "accuracy")
+        shares = [
+            [r["endpoints"].get(side) for r in arms[name].values() if r["endpoints"].get(side) is not None]
+            for side in ("clip_low_frac", "clip_high_frac")
+        ]
+        cells = [f"{100 * sum(values) / len(values):.3f}" if values else DASH for values in shares]
+        against = name.removesuffix("_clip_020") if name.endswith("_clip_020") else None
+        effect = DASH
+        if against in arms:
+            effect = cell("accuracy", difference(mean, endpoint(arms[against], "accuracy"), confidence))
+        rows.append([name, str(len(mean)), *cells, shown("accuracy", sum(mean.values()) / len(mean)), effect])
+    return Grid(
+        name="clip",
+        title="Does the clip act?",
+        header=["arm", "runs", "clipped below, %", "clipped above, %", "sealed test", "0.28 minus 0.20"],
+        groups={"share of trained tokens, last third": rows},
+        note="With one update per step the ratio is 1 and no clip can act; Clip-Higher is tested where it acts.",
+    )
+
+
+def dose_grid(table: pd.DataFrame) -> Grid:
+    """Dose and response in numbers."""
+    groups: dict[str, list[list[str]]] = {}
+    if not table.empty:
+        for (noise, dose), part in table.groupby(["noise", "dose"], sort=False):
+            found: dict[str, Any] = {str(row.endpoint): row for row in part.itertuples()}
+            cells = [
+                f"{100 * row.value:+.1f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]" if row else DASH
+                for row in (found.get(name) for name in doses.SHOWN)
+            ]
+            num = max(row.num_pairs for row in found.values())
+            groups.setdefault(f"{noise}, share of calls", []).append([f"{dose:g}", str(num), *cells])
+    return Grid(
+        name="doses",
+        title="RoC minus random selection",
+        header=["dose", "pairs", "sealed test", "failed calls, correct"],
+        groups=groups,
+        note="Percentage points with intervals over pairs.",
+    )

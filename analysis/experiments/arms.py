@@ -1,0 +1,272 @@
+"""Experiment arms compared: paired by SFT checkpoint and seed, at equal steps and at equal cost in three other units.
+
+An arm's record is arms/ARM-ORIGIN-SEED.json: {arm, origin, seed, text, endpoints, curve}. Two arms are compared on the
+(origin, seed) pairs that both have: those share SFT checkpoint, problem order and seeds.
+
+Another machine rounds differently and trains another SFT model from the same seeds. Its records lie in a folder of its
+own, arms/MACHINE, and their origin is read as ORIGIN@MACHINE, so that no pair crosses machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from scipy import stats
+
+from analysis.inputs.files import BadRun, read_json
+from records.statistics import t_interval
+
+AXES = {"step": "steps", "rollouts": "rollouts", "sampled_tokens": "sampled tokens", "seconds": "seconds"}
+"""Unit of cost in a curve -> what it is called."""
+SMOOTH = 3
+"""Steps that a point of a curve is averaged over before two curves are compared."""
+
+MIN_ORIGINS = 3
+"""SFT checkpoints for an interval over them: two that happen to agree would look certain."""
+
+ENDPOINTS = {
+    "accuracy": "sealed test",
+    "tool_error_frac_correct": "failed calls, correct",
+    "first_call_success_frac": "first call succeeds",
+    "response_len_correct_mean": "length, correct",
+    "tokens_after_first_error_mean": "tokens after an error",
+    "recovery_frac": "recovers",
+    "groups_all_right_frac": "groups all right",
+}
+"""Endpoints fixed beforehand -> heading."""
+LENGTHS = {"response_len_correct_mean", "tokens_after_first_error_mean"}
+"""Endpoints in tokens; the others are shares."""
+
+CONTRASTS = (
+    ("random_2g_to_g", "roc_paper", "the penalty alone"),
+    ("grpo_g", "random_2g_to_g", "oversampling alone"),
+    ("grpo_2g", "roc_paper", "RoC at equal rollouts"),
+    ("grpo_2x_prompts", "roc_paper", "RoC against twice the problems"),
+    ("grpo_g", "roc_paper", "as the paper compares"),
+)
+"""a, b, what b - a isolates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Arm b minus arm a."""
+
+    value: float
+    low: float
+    """-inf with a single pair."""
+    high: float
+    p: float | None
+    num_pairs: int
+    by_origin: tuple[float, ...]
+    """Mean over the pairs of each SFT checkpoint; pairs that share one are not independent of it."""
+
+
+def records_in(folder: Path) -> list[dict[str, Any]]:
+    """All records of a folder and of the machines in it, sorted."""
+    records = read_arms(sorted(folder.glob("*.json")))
+    for machine in sorted(path for path in folder.glob("*") if path.is_dir()):
+        found = read_arms(sorted(machine.glob("*.json")))
+        records += [record | {"origin": f"{record['origin']}@{machine.name}"} for record in found]
+    return records
+
+
+def origin_name(origin: str) -> str:
+    """An origin without its machine.
+
+    >>> origin_name("sft_seed_1@amd"), origin_name("main")
+    ('sft_seed_1', 'main')
+    """
+    return origin.partition("@")[0]
+
+
+class _Point(BaseModel):
+    """A step of a curve; more numbers may stand beside these."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="allow")
+    __pydantic_extra__: dict[str, float | None] = Field(init=False)
+
+    step: Annotated[int, Field(ge=1)]
+    accuracy: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    arm: str
+    origin: str
+    seed: Annotated[int, Field(ge=0)]
+    endpoints: dict[str, float | None]
+    curve: list[_Point]
+
+
+def read_arms(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """The records in some files.
+
+    Raises:
+        BadRun: A file is no record, is one of another name, or its curve goes back.
+    """
+    records = []
+    for path in paths:
+        record = read_json(path)
+        remedy = "delete it and run the arm again"
+        missing = {"arm", "origin", "seed", "endpoints", "curve"} - set(
+            record if isinstance(record, dict) else ()
+        )
+        if missing:
+            raise BadRun(f"{path}: lacks {', '.join(sorted(missing))}; {remedy}")
+        try:
+            read = _Record.model_validate(record)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BadRun(f"{path}: {where}: {first['msg']}; {remedy}") from None
+        if path.stem != f"{read.arm}-{read.origin}-{read.seed}":
+            raise BadRun(f"{path}: is the record of {read.arm}-{read.origin}-{read.seed}; {remedy}")
+        steps = [point.step for point in read.curve]
+        if steps != sorted(set(steps)):
+            raise BadRun(f"{path}: the steps of its curve do not rise; {remedy}")
+        records.append(record)
+    return records
+
+
+def by_arm(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[tuple[str, int], Mapping[str, Any]]]:
+    """Arm -> (origin, seed) -> record."""
+    found: dict[str, dict[tuple[str, int], Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(record["arm"], {})[record["origin"], record["seed"]] = record
+    return found
+
+
+def difference(
+    a: Mapping[tuple[str, int], float], b: Mapping[tuple[str, int], float], confidence: float
+) -> Difference | None:
+    """Mean of b - a over the pairs that both have, with Student's interval and test; None without a pair.
+
+    Three pairs with differences 1, 2, 3: 2 -+ 4.303 / sqrt(3).
+
+    >>> zeros = {("main", s): 0.0 for s in (1, 2, 3)}
+    >>> found = difference(zeros, {("main", s): float(s) for s in (1, 2, 3)}, 0.95)
+    >>> found.value, round(found.low, 3), found.num_pairs, found.by_origin
+    (2.0, -0.484, 3, (2.0,))
+    """
+    shared = sorted(set(a) & set(b))
+    if not shared:
+        return None
+    differences = np.array([b[pair] - a[pair] for pair in shared])
+    interval = t_interval(differences, confidence)
+    return Difference(
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        p=_p_of(differences) if len(shared) > 1 else None,
+        num_pairs=len(shared),
+        by_origin=tuple(
+            float(np.mean([d for d, (o, _) in zip(differences, shared, strict=True) if o == origin]))
+            for origin in sorted({origin for origin, _ in shared})
+        ),
+    )
+
+
+def over_origins(found: Difference, confidence: float) -> Difference | None:
+    """The same with SFT checkpoints as the unit: Student's over their means; None below `MIN_ORIGINS` of them.
+
+    Seeds of one checkpoint share what is peculiar to it, so the interval over pairs speaks for the checkpoints at hand.
+    This one speaks for checkpoints trained alike. Means 1, 2, 3 of two pairs each: 2 -+ 4.303 / sqrt(3).
+
+    >>> pairs = {(origin, seed): mean for origin, mean in (("a", 1.0), ("b", 2.0), ("c", 3.0)) for seed in (0, 1)}
+    >>> found = difference(dict.fromkeys(pairs, 0.0), pairs, 0.95)
+    >>> round(found.low, 3), round(over_origins(found, 0.95).low, 3), over_origins(found, 0.95).num_pairs
+    (1.061, -0.484, 3)
+    """
+    if len(found.by_origin) < MIN_ORIGINS:
+        return None
+    means = np.array(found.by_origin)
+    interval = t_interval(means, confidence)
+    return replace(
+        found,
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        p=_p_of(means),
+        num_pairs=len(means),
+    )
+
+
+def _p_of(differences: np.ndarray) -> float:
+    """Student's test against 0; 1 where all are equal up to rounding, for then there is no spread to judge by."""
+    return 1.0 if float(np.ptp(differences)) < 1e-12 else float(stats.ttest_1samp(differences, 0.0)[1])
+
+
+def endpoint(arm: Mapping[tuple[str, int], Mapping[str, Any]], name: str) -> dict[tuple[str, int], float]:
+    """One endpoint of an arm's runs; runs without a case of it are left out."""
+    return {pair: r["endpoints"][name] for pair, r in arm.items() if r["endpoints"].get(name) is not None}
+
+
+def at_equal_cost(
+    a: Mapping[tuple[str, int], Mapping[str, Any]],
+    b: Mapping[tuple[str, int], Mapping[str, Any]],
+    axis: str,
+    confidence: float,
+) -> Difference | None:
+    """Accuracy of raw training rollouts, b - a, where the cheaper of each pair ends.
+
+    Curves are averaged over `SMOOTH` steps and read between their points. The accuracies at one cost are noisier than
+    the sealed test, and comparable within a pair because both arms met the same problems.
+    """
+    ends: tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]] = ({}, {})
+    for pair in set(a) & set(b):
+        curves = [smoothed(record["curve"], axis) for record in (a[pair], b[pair])]
+        if any(not len(x) for x, _ in curves):
+            continue
+        cost = min(x[-1] for x, _ in curves)
+        if cost < max(x[0] for x, _ in curves):
+            continue
+        for side, (x, y) in zip(ends, curves, strict=True):
+            side[pair] = float(np.interp(cost, x, y))
+    return difference(ends[0], ends[1], confidence)
+
+
+def smoothed(curve: Sequence[Mapping[str, Any]], axis: str) -> tuple[np.ndarray, np.ndarray]:
+    """Cost and accuracy, each the mean of `SMOOTH` consecutive steps (of all, when there are fewer).
+
+    >>> points = [{"step": s, "accuracy": 0.1 * s} for s in (1, 2, 3, 4)]
+    >>> x, y = smoothed(points, "step")
+    >>> x.tolist(), y.round(3).tolist()
+    ([3.0, 4.0], [0.2, 0.3])
+    """
+    known = [(p[axis], p["accuracy"]) for p in curve if p.get("accuracy") is not None]
+    if not known:
+        return np.zeros(0), np.zeros(0)
+    width = min(SMOOTH, len(known))
+    x = np.array([cost for cost, _ in known], dtype=float)[width - 1 :]
+    y = np.convolve([value for _, value in known], np.ones(width) / width, mode="valid")
+    return x, y
+
+
+def curve_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per arm, run and step."""
+    rows = [
+        {"arm": r["arm"], "origin": r["origin"], "seed": r["seed"], **point}
+        for r in records
+        for point in r["curve"]
+    ]
+    return pd.DataFrame(rows)
+
+
+def shown(name: str, value: float, *, signed: bool = False) -> str:
+    """A value of an endpoint as a cell: percent for shares, tokens for lengths.
+
+    >>> shown("accuracy", 0.1234, signed=True), shown("response_len_correct_mean", 61.24)
+    ('+12.3', '61.2')
+    """
+    scaled = value if name in LENGTHS else 100 * value
+    if not math.isfinite(scaled):
+        return "-"
+    return f"{scaled:+.1f}" if signed else f"{scaled:.1f}"

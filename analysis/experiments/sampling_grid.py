@@ -1,0 +1,119 @@
+"""Checkpoints at several temperatures and numbers of samples: does training teach, or only sharpen?
+
+A run's grid/MEMBER/summary.json holds k outcomes per question and temperature; pass@1 ... pass@k are unbiased estimates
+from those same samples. MEMBER is a checkpoint of the run, or another origin's SFT checkpoint.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from analysis.entropy.entropy import Settings
+from analysis.figures import style
+from analysis.inputs.evaluation import read_evaluation
+from analysis.inputs.files import BadRun
+from analysis.inputs.runs import CHECKPOINTS, RINGS, Score
+from analysis.tables.grid import DASH, Grid
+from records.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
+
+POOLED = "procedural"
+COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "num_questions")
+
+
+def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
+    """One row per member, ring, temperature and k; empty when nothing is stored.
+
+    Args:
+        stored: a folder with one folder and summary per member, or the CSV that was written of them.
+        settings: confidence, and the seed of the bootstrap over questions.
+
+    Raises:
+        BadRun: the CSV lacks a column.
+    """
+    if stored.is_file():
+        try:
+            table = pd.read_csv(stored)
+        except (ValueError, OSError) as error:
+            first = str(error).splitlines()[0]
+            raise BadRun(f"{stored}: is no CSV ({first}); is it pass_at_k.csv?") from None
+        if missing := set(COLUMNS) - set(table.columns):
+            raise BadRun(f"{stored}: lacks the columns {', '.join(sorted(missing))}; is it pass_at_k.csv?")
+        numbers = table[["temperature", "k", "value", "low", "high", "num_questions"]]
+        if table.empty or not all(map(is_numeric_dtype, numbers.dtypes)) or numbers.isna().any(axis=None):
+            raise BadRun(f"{stored}: holds no rows, or a field that is no number; is it pass_at_k.csv?")
+        return table
+    rows = [
+        row
+        for path in sorted(stored.glob("*/summary.json"))
+        for score in read_evaluation(path.parent).scores
+        if score.benchmark in (*RINGS, POOLED) and score.metric.startswith("avg@")
+        if (score.control, score.grader) == ("none", "strict")
+        for row in pass_rows(path.parent.name, score, settings)
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def pass_rows(member: str, score: Score, settings: Settings) -> list[dict[str, object]]:
+    """pass@k of one score's outcomes for k = 1, 2, 4, ... with intervals over questions.
+
+    >>> from analysis.inputs.runs import Score
+    >>> score = Score(checkpoint="sft", benchmark="procedural", metric="avg@2", temperature=1.0, control="none",
+    ...               value=0.5, low=0.0, high=1.0, num_questions=2, num_samples=4, grader="strict",
+    ...               questions={"a": [1, 0], "b": [1, 0]})
+    >>> [(row["k"], row["value"]) for row in pass_rows("sft", score, Settings())]
+    [(1, 0.5), (2, 1.0)]
+    """
+    most = num_samples_per_question(score.questions)
+    rows = []
+    for k in (2**power for power in range(most.bit_length())):
+        by_question = pass_at_k_by_question(score.questions, k)
+        interval = score_interval(
+            {question: [value] for question, value in by_question.items()},
+            seed=settings.seed,
+            confidence=settings.confidence,
+        )
+        rows.append(
+            {
+                "member": member,
+                "benchmark": score.benchmark,
+                "temperature": score.temperature,
+                "k": k,
+                "value": sum(by_question.values()) / len(by_question),
+                "low": interval.low,
+                "high": interval.high,
+                "num_questions": len(by_question),
+            }
+        )
+    return rows
+
+
+def grid_of(table: pd.DataFrame) -> Grid:
+    """All rings together: each member at each temperature, pass@1 to pass@k."""
+    pooled = table[table["benchmark"] == POOLED]
+    sizes = sorted(set(pooled["k"]))
+    groups: dict[str, list[list[str]]] = {}
+    known = [name for name in CHECKPOINTS if name in set(pooled["member"])]
+    members = known + sorted(set(pooled["member"]) - set(known))
+    for temperature, member in product(sorted(set(pooled["temperature"])), members):
+        part = pooled[(pooled["temperature"] == temperature) & (pooled["member"] == member)]
+        by_k: dict[int, Any] = {row.k: row for row in part.itertuples()}
+        # A sample that our side lost leaves a question, and so its checkpoint, one power of 2 short.
+        rows = [by_k.get(k) for k in sizes]
+        cells = [f"{100 * r.value:.1f} [{100 * r.low:.1f}, {100 * r.high:.1f}]" if r else DASH for r in rows]
+        headroom = f"{100 * (rows[-1].value - rows[0].value):.1f}" if rows[0] and rows[-1] else DASH
+        name = style.CHECKPOINT_LABELS.get(member, member)
+        groups.setdefault(f"T = {temperature:g}", []).append([name, *cells, headroom])
+    return Grid(
+        name="pass_at_k",
+        title="Chance that one of k samples is right",
+        header=["checkpoint", *[f"pass@{k}" for k in sizes], "headroom"],
+        groups=groups,
+        note="All three test rings, a seeded draw of questions each, all k from the same samples; intervals over "
+        "questions. Headroom: pass at the largest k minus pass@1. Where RL raises pass@1 and not the last column, it "
+        "sharpens what the SFT checkpoint could already reach.",
+    )

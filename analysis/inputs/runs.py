@@ -1,0 +1,392 @@
+"""A run folder read from disk: manifests, metrics, scores, samples, token tables and benches.
+
+Layout under results/<run>/: data/, checkpoints/<checkpoint>/, metrics/<stage>.jsonl, eval/<plan>/, score/<checkpoint>/,
+bench/, build/. Everything but `eval` may be absent: an unfinished run can be looked at too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from analysis.inputs.files import BadRun, object_of, read_json, read_jsonl, require_digest, sha256_of
+from config.arms import MAIN, ArmRun
+
+CHECKPOINTS = ("base", "sft", "rl1", "rl2", "rl3")
+STAGES = ("sft", "rl1", "rl2", "rl3")
+RL_STAGES = ("rl1", "rl2", "rl3")
+RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
+CONTROLS = ("none", "tool_off", "shuffled_golds", "mute")
+SCORE_FIELDS = (
+    "checkpoint",
+    "benchmark",
+    "metric",
+    "temperature",
+    "control",
+    "value",
+    "low",
+    "high",
+    "num_questions",
+    "num_samples",
+    "grader",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One row of report.json's scores, with the outcomes behind it."""
+
+    checkpoint: str
+    benchmark: str
+    metric: str
+    """avg@4, pass@16, chance, ..."""
+    temperature: float
+    control: str
+    value: float
+    low: float
+    high: float
+    num_questions: int
+    num_samples: int
+    grader: str
+    questions: Mapping[str, list[float]] = field(default_factory=dict)
+    """Question -> outcomes of its samples; empty where the summary has none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as report.json has it: without the outcomes."""
+        return {name: getattr(self, name) for name in SCORE_FIELDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Reads one run folder; nothing is cached, nothing is written."""
+
+    root: Path
+
+    @classmethod
+    def open(cls, root: Path) -> Run:
+        """Check that `root` looks like a run.
+
+        Raises:
+            BadRun: It is no folder, or holds neither scores nor metrics.
+        """
+        if not root.is_dir():
+            raise BadRun(f"{root}: no such run folder; give results/<run>")
+        run = cls(root)
+        if not run.summaries() and not any((root / "metrics").glob("*.jsonl")):
+            raise BadRun(f"{root}: neither eval/*/summary.json nor metrics/*.jsonl; run the evaluation first")
+        return run
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """run.json at the top: run, preset, started_unix; empty when the run was not started by the workflow."""
+        facts = object_of(self.root / "run.json", default={})
+        for name, kind in (("run", str), ("preset", str), ("started_unix", int | float), ("config", dict)):
+            if not isinstance(facts.get(name, kind() if kind in (str, dict) else 0), kind):
+                raise BadRun(f"{self.root / 'run.json'}: {name} is of another type; start the run again")
+        return facts
+
+    @property
+    def name(self) -> str:
+        return str(self.facts.get("run", self.root.resolve().name))
+
+    @property
+    def preset(self) -> str:
+        return str(self.facts.get("preset", self.name))
+
+    def summaries(self) -> list[Path]:
+        return sorted(self.root.glob("eval/*/summary.json"))
+
+    def scores(self) -> list[Score]:
+        """Every score of every evaluation, in a fixed order."""
+        rows: list[Score] = []
+        held: dict[tuple[object, ...], Path] = {}
+        for path in self.summaries():
+            for score in read_scores(path):
+                other = held.setdefault(_score_key(score), path)
+                if other != path:
+                    raise BadRun(
+                        f"{path}: {score.benchmark} {score.metric} of {score.checkpoint} stands in {other} too; move "
+                        "one of the two folders away"
+                    )
+                rows.append(score)
+        return sorted(rows, key=_score_order)
+
+    def unavailable(self) -> list[dict[str, str]]:
+        """Benchmarks that were not evaluated and how to get them, each once."""
+        found: dict[str, str] = {}
+        for path in sorted(self.root.glob("eval/*/unavailable.json")):
+            rows = read_json(path)
+            if not isinstance(rows, list) or not all(
+                isinstance(row, dict)
+                and isinstance(row.get("benchmark"), str)
+                and isinstance(row.get("how"), str)
+                for row in rows
+            ):
+                raise BadRun(f"{path}: is no list of benchmark and how; evaluate the checkpoint again")
+            summary = path.with_name("summary.json")
+            if summary.exists() and object_of(summary).get("unavailable", rows) != rows:
+                raise BadRun(
+                    f"{path}: lists others than {summary.name} beside it; evaluate the checkpoint again"
+                )
+            for row in rows:
+                found.setdefault(row["benchmark"], row["how"])
+        return [{"benchmark": name, "how": found[name]} for name in sorted(found)]
+
+    def metrics(self) -> pd.DataFrame:
+        """Metrics of the RL stages, one row per step, sorted; empty when none was trained."""
+        return self._stage_lines(RL_STAGES)
+
+    def sft_metrics(self) -> pd.DataFrame:
+        return self._stage_lines(("sft",))
+
+    def timing(self) -> pd.DataFrame:
+        """Seconds per step of the RL stages; empty when no stage has them.
+
+        Raises:
+            BadRun: Some stages have them and others not, or a stage has them for other steps than its metrics.
+        """
+        paths = {stage: self.root / "metrics" / f"{stage}.timing.jsonl" for stage in RL_STAGES}
+        trained = [stage for stage in RL_STAGES if (self.root / "metrics" / f"{stage}.jsonl").exists()]
+        if not any(path.exists() for path in paths.values()):
+            return _frame([])
+        frames = []
+        for stage in trained:
+            rows = _steps(paths[stage], stage)
+            metrics = _steps(self.root / "metrics" / f"{stage}.jsonl", stage)
+            if [row["step"] for row in rows] != [row["step"] for row in metrics]:
+                raise BadRun(
+                    f"{paths[stage]}: has other steps than {stage}.jsonl beside it; train the stage again"
+                )
+            frames.append(rows)
+        return _frame(frames)
+
+    def samples_files(self) -> dict[str, Path]:
+        """Evaluation folder name -> samples file."""
+        return _by_training(self.root.glob("eval/*/samples.parquet"))
+
+    def token_files(self) -> dict[str, Path]:
+        """Checkpoint -> token table, in the order of training."""
+        return _by_training(self.root.glob("score/*/tokens.parquet"))
+
+    def manifest(self, checkpoint: str) -> dict[str, Any]:
+        return object_of(self.root / "checkpoints" / checkpoint / "manifest.json", default={})
+
+    def manifest_digest(self, folder: str) -> str | None:
+        """sha256 of a folder's manifest.json as it lies there; None when it is absent."""
+        path = self.root / folder / "manifest.json"
+        return sha256_of(path) if path.exists() else None
+
+    def bench(self, name: str) -> dict[str, Any]:
+        """bench/<name>.json; empty when that bench did not run."""
+        return object_of(self.root / "bench" / f"{name}.json", default={})
+
+    def arm_files(self) -> list[Path]:
+        """Records of the arms that the run itself declares; the ablations lay others beside them."""
+        files = sorted(self.root.glob("arms/*.json"))
+        declared = self.facts.get("config", {}).get("arms")
+        if declared is None:
+            return files
+        runs = [ArmRun(arm, MAIN, seed) for arm in declared["names"] for seed in range(declared["seeds"])]
+        return [path for path in files if path.stem in {run.name for run in runs}]
+
+    def phases_s(self) -> dict[str, float]:
+        """Seconds of each phase from the run.json beside each manifest; phases may overlap."""
+        phases: dict[str, float] = {}
+        for path in sorted(self.root.glob("*/**/run.json")):
+            seconds = _seconds(path)
+            if seconds is not None:
+                phases["/".join(path.relative_to(self.root).parts[:-1])] = seconds
+        arms = [_seconds(path) or 0.0 for path in self.arm_files()]
+        return phases | ({"arms, summed": sum(arms)} if arms else {})
+
+    def _stage_lines(self, stages: Sequence[str]) -> pd.DataFrame:
+        """Rows of some stages; those of a finished stage are held to the digest in its manifest."""
+        frames = []
+        for stage in stages:
+            path = self.root / "metrics" / f"{stage}.jsonl"
+            manifest = self.root / "checkpoints" / stage / "manifest.json"
+            if manifest.exists():
+                facts = object_of(manifest).get("facts")
+                wanted = facts.get("metrics_sha256") if isinstance(facts, dict) else None
+                if wanted is not None or path.exists():
+                    require_digest(path, wanted, manifest, "train the stage again")
+            frames.append(_steps(path, stage))
+        return _frame(frames)
+
+
+def _steps(path: Path, stage: str) -> list[dict[str, Any]]:
+    """Rows of a journal, one per step in order; of a step written twice the last counts.
+
+    Raises:
+        BadRun: A row is of another stage, a number is not finite, or a step is missing in between.
+    """
+    rows: dict[int, dict[str, Any]] = {}
+    for row in read_jsonl(path):
+        step = row.get("step")
+        if not isinstance(step, int) or isinstance(step, bool) or row.get("stage", stage) != stage:
+            raise BadRun(f"{path}: a row without a step of {stage}; train the stage again")
+        for name, value in row.items():
+            if isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
+                raise BadRun(f"{path}: step {step}: {name} is no number; train the stage again")
+        rows[step] = row | {"stage": stage}
+    steps = sorted(rows)
+    if steps and steps != list(range(steps[0], steps[0] + len(steps))):
+        lost = next(step for step in range(steps[0], steps[-1]) if step not in rows)
+        raise BadRun(f"{path}: step {lost} is missing; train the stage again")
+    return [rows[step] for step in steps]
+
+
+def _frame(stages: Sequence[list[dict[str, Any]]]) -> pd.DataFrame:
+    rows = [row for part in stages for row in part]
+    if not rows:
+        return pd.DataFrame({"step": pd.Series(dtype="int64"), "stage": pd.Series(dtype="str")})
+    frame = pd.DataFrame(rows).sort_values("step", ignore_index=True)
+    return frame
+
+
+def _seconds(path: Path) -> float | None:
+    """The seconds in a run.json or an arm's record; None where it names none."""
+    seconds = object_of(path).get("seconds")
+    if seconds is not None and (not isinstance(seconds, int | float) or seconds < 0):
+        raise BadRun(f"{path}: seconds is no number; rerun the step that writes it")
+    return None if seconds is None else float(seconds)
+
+
+def _by_training(paths: Iterable[Path]) -> dict[str, Path]:
+    """Folder name -> file: checkpoints in the order of training, then the others by name."""
+    found = {path.parent.name: path for path in sorted(paths)}
+    known = [name for name in CHECKPOINTS if name in found]
+    return {name: found[name] for name in known + sorted(set(found) - set(known))}
+
+
+class _Row(BaseModel):
+    """A score as the evaluation writes it; more fields may stand beside these."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    checkpoint: str
+    benchmark: str
+    metric: Annotated[str, Field(pattern=r"^[a-z0-9_^@]+$")]
+    temperature: Annotated[float, Field(ge=0)]
+    control: Literal["none", "tool_off", "shuffled_golds", "mute"]
+    value: Annotated[float, Field(ge=0, le=1)]
+    low: float
+    high: float
+    num_questions: Annotated[int, Field(ge=1)]
+    num_samples: Annotated[int, Field(ge=1)]
+    grader: Literal["strict", "rstar_compat", "loose"]
+    questions: dict[str, Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]] | None = (
+        None
+    )
+
+
+_ROWS = TypeAdapter(list[_Row])
+_REMEDY = "write it with python -m verifier evaluate"
+
+
+def read_scores(path: Path) -> list[Score]:
+    """Scores of one summary.json: an object with `scores`, or the bare list.
+
+    Raises:
+        BadRun: Not a summary, a row lacks a field or holds what cannot be, or is not what its outcomes give.
+    """
+    loaded = read_json(path)
+    rows = loaded.get("scores") if isinstance(loaded, dict) else loaded
+    if not isinstance(rows, list):
+        raise BadRun(f"{path}: no list of scores; {_REMEDY}")
+    for row in rows:
+        missing = [name for name in SCORE_FIELDS if not isinstance(row, dict) or name not in row]
+        if missing:
+            raise BadRun(f"{path}: a score lacks {', '.join(missing)}; {_REMEDY}")
+    try:
+        read = _ROWS.validate_python(rows)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadRun(f"{path}: score {where}: {first['msg']}; {_REMEDY}") from None
+    scores: dict[tuple[object, ...], Score] = {}
+    for row in read:
+        score = Score(**{name: getattr(row, name) for name in SCORE_FIELDS}, questions=row.questions or {})
+        if score.questions and not _adds_up(score):
+            raise BadRun(
+                f"{path}: {score.benchmark} {score.metric} ({score.control}, {score.grader}) is not what the outcomes "
+                f"beside it give; {_REMEDY}"
+            )
+        if _score_key(score) in scores:
+            raise BadRun(
+                f"{path}: {score.benchmark} {score.metric} of {score.checkpoint} comes twice; {_REMEDY}"
+            )
+        scores[_score_key(score)] = score
+    return list(scores.values())
+
+
+def _adds_up(score: Score) -> bool:
+    """Do value, counts and k of an average follow from its outcomes?"""
+    outcomes = list(score.questions.values())
+    mean = sum(sum(values) / len(values) for values in outcomes) / len(outcomes)
+    return (
+        abs(mean - score.value) <= 1e-9
+        and score.num_questions == len(outcomes)
+        and score.num_samples == sum(map(len, outcomes))
+        and (not score.metric.startswith("avg@") or score.metric == f"avg@{min(map(len, outcomes))}")
+    )
+
+
+def _score_key(score: Score) -> tuple[object, ...]:
+    return (*_score_order(score), score.num_questions)
+
+
+def find_score(
+    scores: list[Score],
+    checkpoint: str,
+    benchmark: str,
+    *,
+    metric: str = "avg@",
+    control: str = "none",
+    grader: str = "strict",
+    temperature: float | None = None,
+) -> Score | None:
+    """The score of a checkpoint on a benchmark: nearest to temperature 1, then of most questions, then of largest k.
+
+    Args:
+        scores: All scores of a run.
+        checkpoint: base, sft, ...
+        benchmark: Its name.
+        metric: Exact name, or a prefix that ends in '@'.
+        control: none, tool_off, shuffled_golds or mute.
+        grader: strict, rstar_compat or loose.
+        temperature: Only this sampling temperature.
+    """
+    found = [
+        score
+        for score in scores
+        if (score.checkpoint, score.benchmark, score.control, score.grader)
+        == (checkpoint, benchmark, control, grader)
+        and (score.metric.startswith(metric) if metric.endswith("@") else score.metric == metric)
+        and (temperature is None or score.temperature == temperature)
+    ]
+    return min(found, key=lambda s: (abs(s.temperature - 1.0), -s.num_questions, -_k(s.metric)), default=None)
+
+
+def _k(metric: str) -> int:
+    tail = metric.rpartition("@")[2]
+    return int(tail) if tail.isdigit() else 0
+
+
+def _score_order(score: Score) -> tuple[object, ...]:
+    order = CHECKPOINTS.index(score.checkpoint) if score.checkpoint in CHECKPOINTS else len(CHECKPOINTS)
+    return (
+        order,
+        score.checkpoint,
+        score.benchmark,
+        score.control,
+        score.metric,
+        score.temperature,
+        score.grader,
+    )

@@ -1,0 +1,150 @@
+"""Does a run hold together: files match their manifests, splits share nothing, controls lie at chance.
+
+Writes verdicts and never fails; `judge` decides, in a step of its own, so that the evidence outlives a bad verdict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.inputs.files import BadRun, object_of, read_json, read_jsonl
+from analysis.inputs.lineage import check_run
+from analysis.inputs.runs import CHECKPOINTS, Run, find_score
+
+CHANCE_SLACK = 0.03
+"""How far above the best constant answer permuted golds may score; answers of one family repeat now and then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+def verify(root: Path) -> list[Check]:
+    """Look at everything; a check that cannot be made fails and says why."""
+    run = Run.open(root)
+    checks = []
+    for name, look in _LOOKS:
+        try:
+            found = list(look(name, run))
+            if not found and name in _ALWAYS:
+                found = [Check(name=name, ok=False, detail="there is nothing to check")]
+            checks += found
+        except (BadRun, OSError, KeyError, TypeError) as error:
+            checks.append(Check(name=name, ok=False, detail=f"cannot be checked: {error}"))
+    return checks
+
+
+def to_json(checks: list[Check]) -> dict[str, Any]:
+    """As verify.json holds them."""
+    return {"ok": all(check.ok for check in checks), "checks": [asdict(check) for check in checks]}
+
+
+def judge(path: Path) -> list[str]:
+    """Lines for the checks of a verify.json that fell short; empty when all hold."""
+    checks = object_of(path).get("checks")
+    if not isinstance(checks, list) or not checks:
+        raise BadRun(f"{path}: holds no check; run python -m analysis verify again")
+    for check in checks:
+        if not isinstance(check, dict) or not isinstance(check.get("ok"), bool):
+            raise BadRun(f"{path}: a check without an outcome; run python -m analysis verify again")
+    return [f"{check.get('name')}: {check.get('detail')}" for check in checks if not check["ok"]]
+
+
+def _digests(name: str, run: Run) -> Iterator[Check]:
+    """Every file that a manifest lists is there and unchanged."""
+    for manifest_path in sorted(run.root.glob("*/manifest.json")) + sorted(
+        run.root.glob("*/*/manifest.json")
+    ):
+        files = read_json(manifest_path).get("files")
+        if not isinstance(files, dict):
+            continue
+        wrong = [file for file, wanted in files.items() if _sha256(manifest_path.parent / file) != wanted]
+        detail = f"{len(files)} files match" if not wrong else f"differ or missing: {', '.join(wrong)}"
+        where = manifest_path.parent.relative_to(run.root)
+        yield Check(name=f"{name} {where}", ok=not wrong, detail=detail)
+
+
+def _duplicates(name: str, run: Run) -> Iterator[Check]:
+    """No problem occurs in two splits."""
+    found = read_json(run.root / "data" / "manifest.json")["facts"]["duplicates"]
+    total = found["exact"] + found["params"]
+    yield Check(name=name, ok=total == 0, detail=f"{found['exact']} exact, {found['params']} by parameters")
+
+
+def _lineage(name: str, run: Run) -> Iterator[Check]:
+    """Each checkpoint was trained from the one before as it lies there now."""
+    for child, parent in zip(CHECKPOINTS[1:], CHECKPOINTS, strict=False):
+        made_from = run.manifest(child).get("parent")
+        digest = _files_digest(run.manifest(parent).get("files", {}))
+        yield Check(name=f"{name} {child}", ok=made_from == digest, detail=f"parent {parent}")
+
+
+def _metrics(name: str, run: Run) -> Iterator[Check]:
+    """Every stage has each of its steps once, and only finite numbers."""
+    for path in sorted((run.root / "metrics").glob("*.jsonl")):
+        if path.name.endswith(".timing.jsonl"):
+            continue
+        rows = read_jsonl(path)
+        steps = [row["step"] for row in rows]
+        whole = bool(steps) and steps == list(range(steps[0], steps[0] + len(steps)))
+        finite = all(math.isfinite(v) for row in rows for v in row.values() if isinstance(v, float))
+        yield Check(name=f"{name} {path.stem}", ok=whole and finite, detail=f"{len(steps)} steps")
+
+
+def _controls(name: str, run: Run) -> Iterator[Check]:
+    """Permuted golds score at chance, a mute model scores nothing."""
+    scores = run.scores()
+    for checkpoint in CHECKPOINTS:
+        permuted = find_score(scores, checkpoint, "procedural", control="shuffled_golds")
+        constant = find_score(scores, checkpoint, "procedural", metric="chance")
+        mute = find_score(scores, checkpoint, "procedural", control="mute")
+        if permuted is None or constant is None or mute is None:
+            continue
+        ok = permuted.low <= constant.value + CHANCE_SLACK and mute.value == 0.0
+        detail = (
+            f"permuted golds {permuted.value:.3f} [{permuted.low:.3f}, {permuted.high:.3f}], "
+            f"best constant {constant.value:.3f}, mute {mute.value:.3f}"
+        )
+        yield Check(name=f"{name} {checkpoint}", ok=ok, detail=detail)
+
+
+def _evaluations(name: str, run: Run) -> Iterator[Check]:
+    """Every summary is what its samples give, and all belong to this run."""
+    check_run(run)
+    detail = f"{len(run.summaries())} summaries are what their samples give"
+    yield Check(name=name, ok=True, detail=detail)
+
+
+_ALWAYS = frozenset({"digests", "lineage", "metrics"})
+"""Looks that find something in every run that was trained."""
+_LOOKS: tuple[tuple[str, Callable[[str, Run], Iterator[Check]]], ...] = (
+    ("digests", _digests),
+    ("duplicates", _duplicates),
+    ("lineage", _lineage),
+    ("metrics", _metrics),
+    ("controls", _controls),
+    ("evaluations", _evaluations),
+)
+
+
+def _sha256(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _files_digest(files: dict[str, str]) -> str:
+    from records.digest import digest
+
+    return digest(files)

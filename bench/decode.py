@@ -1,0 +1,129 @@
+"""How fast the local engine decodes, beside transformers' `generate`, on the same model and prompts.
+
+Tokens per CPU-second of this process, sampling included, rounds interleaved, the best round of each (what
+other processes take away only ever slows a round). `generate` returns ids only, the engine log-probs too.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any, cast
+
+import torch
+import transformers
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from trainer.engines.local import LocalEngine
+from trainer.engines.requests import GenerateRequest
+
+
+def tiny_policy() -> Qwen3ForCausalLM:
+    """A random model of the tiny preset's shape: 0.72 M parameters."""
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=1024,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        tie_word_embeddings=True,
+        max_position_embeddings=512,
+    )
+    return Qwen3ForCausalLM(config).eval()
+
+
+def bench_decode(
+    batches: Sequence[int] = (128, 512), *, prompt_len: int = 110, num_new: int = 100, num_rounds: int = 3
+) -> dict[str, Any]:
+    """Time both on each batch size, one thread; every prompt is its own, so nothing is shared.
+
+    A round's decode time is that of `num_new` tokens less that of 1 token, which is mostly prefill.
+
+    Returns a JSON record: per batch size decoded tokens per CPU-second of each round, the best of either,
+    their ratio, and the ratio with prefill counted.
+    """
+    torch.set_num_threads(1)
+    model = tiny_policy()
+    return {
+        "prompt_len": prompt_len,
+        "num_new": num_new,
+        "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "threads": 1,
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+        "results": [_bench_batch(model, batch, prompt_len, num_new, num_rounds) for batch in batches],
+    }
+
+
+def _bench_batch(
+    model: Qwen3ForCausalLM, batch: int, prompt_len: int, num_new: int, num_rounds: int
+) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(batch)
+    prompts = torch.randint(3, 1024, (batch, prompt_len), generator=generator)
+    ids = prompts.tolist()
+    num_decoded = batch * (num_new - 1)
+    ours: list[float] = []
+    theirs: list[float] = []
+    whole_ratios: list[float] = []
+    for _ in range(num_rounds):
+        our_first, our_whole = _engine_cpu_s(model, ids, 1), _engine_cpu_s(model, ids, num_new)
+        their_first, their_whole = (
+            _generate_cpu_s(model, prompts, 1),
+            _generate_cpu_s(model, prompts, num_new),
+        )
+        ours.append(num_decoded / (our_whole - our_first))
+        theirs.append(num_decoded / (their_whole - their_first))
+        whole_ratios.append(their_whole / our_whole)
+    return {
+        "batch": batch,
+        "engine_tokens_per_cpu_s": ours,
+        "generate_tokens_per_cpu_s": theirs,
+        "best_ratio": max(ours) / max(theirs),
+        "median_ratio": median(our / their for our, their in zip(ours, theirs, strict=True)),
+        "median_ratio_with_prefill": median(whole_ratios),
+    }
+
+
+def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: int) -> float:
+    """CPU seconds of one batch, prefill and sampling included, loading of weights not."""
+    max_len = len(prompts[0]) + num_new
+    engine = LocalEngine(
+        engine=0, capacity_tokens=len(prompts) * max_len, max_len=max_len, temperature=1.0, top_p=1.0
+    )
+    engine.load_state_dict(model.state_dict(), model.config, 0)
+    begin = time.process_time()
+    for i, ids in enumerate(prompts):
+        engine.submit(
+            GenerateRequest(ids=ids, max_new=num_new, seed=i, stop_ids=(), session=str(i), policy_version=0)
+        )
+    num_done = 0
+    while num_done < len(prompts):
+        num_done += len(engine.advance())
+    return time.process_time() - begin
+
+
+def _generate_cpu_s(model: Qwen3ForCausalLM, prompts: torch.Tensor, num_new: int) -> float:
+    begin = time.process_time()
+    with torch.inference_mode():
+        generate = cast(Callable[..., torch.Tensor], model.generate)  # pyright: ignore[reportAttributeAccessIssue]
+        generate(
+            prompts,
+            attention_mask=torch.ones_like(prompts),
+            do_sample=True,
+            top_k=0,
+            top_p=1.0,
+            temperature=1.0,
+            max_new_tokens=num_new,
+            min_new_tokens=num_new,
+            pad_token_id=0,
+            eos_token_id=None,
+        )
+    return time.process_time() - begin

@@ -1,0 +1,142 @@
+"""Latency against offered load, the cores that the paper's load needs, and batch dispatch against per-call."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from concurrent.futures import Future
+from typing import Any
+
+from bench.sandbox.race import CALM, SHARP, is_right, measure, percentiles_ms
+from bench.sandbox.workload import Program, mix
+from records.tool_call import ToolCall, ToolResult
+from sandbox.client.client import Sandbox
+from sandbox.client.tool_runner import ToolRunner
+from sandbox.dispatch import BatchDispatch
+
+PAPER_CALLS = 45_000
+"""Tool calls of one training step (paper, section 3.1)."""
+PAPER_MEAN_S = 0.3
+LOADS = (0.2, 0.4, 0.6, 0.8, 0.9)
+PHASES_S = (60.0, 120.0, 300.0, 600.0)
+"""Lengths of a rollout phase over which the calls of a step may be spread; the paper gives none."""
+
+
+def offered_load(*, size: int, workers: int, seed: int = 7) -> dict[str, Any]:
+    """Mean and p99 latency at shares of the capacity, and the cores for 45,000 calls at 0.3 s mean.
+
+    Calls arrive as a Poisson stream; latency counts from the planned arrival. Capacity is what the same sandbox does
+    with 64 in flight.
+
+    Args:
+        size: calls at each load.
+        workers: cores of the sandbox.
+        seed: of the arrivals.
+    """
+    programs = mix(size, loops=False)
+    rows: list[dict[str, Any]] = []
+    with Sandbox(workers=workers, slots_per_worker=max(1, 64 // workers)) as sandbox:
+        measure(sandbox, programs[:100], in_flight=16, limits=CALM)
+        capacity = measure(sandbox, programs, in_flight=64, limits=CALM).goodput
+        for load in LOADS:
+            latency_s, num_bad = _stream(sandbox, programs, load * capacity, random.Random(seed))
+            rows.append(
+                {
+                    "load": load,
+                    "calls_per_s": load * capacity,
+                    "mean_ms": 1000 * statistics.fmean(latency_s),
+                    **percentiles_ms(latency_s),
+                    "bad": num_bad,
+                }
+            )
+    return {
+        "capacity_calls_per_s": capacity,
+        "workers": workers,
+        "rows": rows,
+        "cores_needed": cores_needed(capacity / workers, rows),
+    }
+
+
+def _stream(
+    runner: ToolRunner, programs: list[Program], calls_per_s: float, stream: random.Random
+) -> tuple[list[float], int]:
+    latency_s: list[float] = []
+    futures: list[Future[ToolResult]] = []
+    start = due = time.perf_counter()
+    for index, program in enumerate(programs):
+        due += stream.expovariate(calls_per_s)
+        time.sleep(max(0.0, due - time.perf_counter()))
+        future = runner.submit(ToolCall(id=f"offered-{index}", code=program.code, limits=CALM))
+        future.add_done_callback(lambda _, due=due: latency_s.append(time.perf_counter() - due))
+        futures.append(future)
+    results = [future.result() for future in futures]
+    assert time.perf_counter() > start
+    return latency_s, sum(not is_right(p, result) for p, result in zip(programs, results, strict=True))
+
+
+def cores_needed(calls_per_core_s: float, rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Cores for 45,000 calls at a mean latency of 0.3 s: all at once, and spread over a rollout phase.
+
+    At once, answers come at a constant rate until the last, so the mean is half of the whole and all must be done in
+    twice 0.3 s. Spread, the cores must carry the rate at the highest measured load whose mean stays below 0.3 s.
+
+    >>> cores_needed(100.0, [{"load": 0.8, "mean_ms": 50.0}, {"load": 0.9, "mean_ms": 400.0}])["burst"]
+    750.0
+    >>> cores_needed(100.0, [{"load": 0.8, "mean_ms": 50.0}, {"load": 0.9, "mean_ms": 400.0}])["over 300 s"]
+    1.875
+    """
+    cores = {"burst": PAPER_CALLS / (2 * PAPER_MEAN_S) / calls_per_core_s}
+    fitting = [row["load"] for row in rows if row["mean_ms"] <= 1000 * PAPER_MEAN_S]
+    for phase_s in PHASES_S if fitting else ():
+        cores[f"over {phase_s:g} s"] = PAPER_CALLS / phase_s / (max(fitting) * calls_per_core_s)
+    return cores
+
+
+def dispatch(*, size: int, rounds: int, workers: int) -> dict[str, Any]:
+    """Per-call dispatch against the paper's batches on the same programs, 64 in flight, with and without loops.
+
+    Args:
+        size: programs of a pass.
+        rounds: turns of each.
+        workers: cores of the sandbox.
+    """
+    policies: dict[str, dict[str, Any] | None] = {
+        "per call": None,
+        "batches of 32, answered together": {"num_senders": 2, "batch_size": 32},
+        "batches of 64, 32 senders, answered together": {"num_senders": 32, "batch_size": 64},
+        "batches of 32, answered one by one": {
+            "num_senders": 2,
+            "batch_size": 32,
+            "answers_together": False,
+        },
+    }
+    table: dict[str, dict[str, Any]] = {}
+    with Sandbox(workers=workers, slots_per_worker=max(1, 64 // workers)) as sandbox:
+        measure(sandbox, mix(100, loops=False), in_flight=16, limits=CALM)
+        for loops in (False, True):
+            figures: dict[str, list[tuple[float, list[float], int]]] = {name: [] for name in policies}
+            programs, limits = mix(size, loops=loops), SHARP if loops else CALM
+            for _ in range(rounds):
+                for name, policy in policies.items():
+                    figures[name].append(_pass(sandbox, policy, programs, limits))
+            table["with loops" if loops else "without loops"] = {
+                name: {
+                    "goodput": statistics.median(goodput for goodput, _, _ in passes),
+                    "print_ms": percentiles_ms([s for _, seconds, _ in passes for s in seconds]),
+                    "bad": sum(bad for _, _, bad in passes),
+                }
+                for name, passes in figures.items()
+            }
+    return table
+
+
+def _pass(
+    sandbox: Sandbox, policy: dict[str, Any] | None, programs: list[Program], limits: Any
+) -> tuple[float, list[float], int]:
+    if policy is None:
+        score = measure(sandbox, programs, in_flight=64, limits=limits)
+    else:
+        with BatchDispatch(sandbox, **policy) as batches:
+            score = measure(batches, programs, in_flight=64, limits=limits)
+    return score.goodput, score.latency_s.get("print", []), score.num_wrong + score.num_lost + score.num_late

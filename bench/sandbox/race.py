@@ -1,0 +1,250 @@
+"""The race: verified goodput of this sandbox and of its peers on the same seeded programs, interleaved."""
+
+from __future__ import annotations
+
+import queue
+import statistics
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.sandbox import peers
+from bench.sandbox.workload import Program, mix
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.client import Sandbox
+from sandbox.client.tool_runner import ToolRunner
+from sandbox.dispatch import BatchDispatch
+
+CALM = Limits(cpu_s=10, wall_s=120)
+SHARP = Limits(cpu_s=2, wall_s=2)
+"""The peer's limits: 2 s."""
+CALL_TIMEOUT_S = 600.0
+_SMALL_LAZY = ("huge_pages", "eager_pages")
+LOOP_PASSES = 3
+"""So much longer is a pass with loops: the last of them ends 2 s after everything else, however fast the sandbox."""
+MAX_CONTROL_SHIFT = 0.3
+"""A round whose start of an interpreter takes so much longer or shorter than in the first round is void."""
+
+
+@dataclass(slots=True)
+class Score:
+    """What one pass over a workload gave."""
+
+    goodput: float
+    num_wrong: int = 0
+    """Answers that are not the one computed outside; timeouts apart."""
+    num_late: int = 0
+    """Programs that should have ended and ran into a limit."""
+    num_lost: int = 0
+    """Calls that ended through our fault, or never."""
+    latency_s: dict[str, list[float]] = field(default_factory=dict)
+
+    def latency_ms(self) -> dict[str, dict[str, float]]:
+        """p50, p95 and p99 by kind of program."""
+        return {kind: percentiles_ms(seconds) for kind, seconds in sorted(self.latency_s.items())}
+
+
+def percentiles_ms(seconds: list[float]) -> dict[str, float]:
+    """p50, p95 and p99 in milliseconds.
+
+    >>> percentiles_ms([0.001, 0.002, 0.003])
+    {'p50': 2.0, 'p95': 3.0, 'p99': 3.0}
+    """
+    ordered = sorted(seconds)
+    return {
+        f"p{q}": round(1000 * ordered[min(len(ordered) - 1, len(ordered) * q // 100)], 3)
+        for q in (50, 95, 99)
+    }
+
+
+def is_right(program: Program, result: ToolResult) -> bool:
+    """Whether a program ended as it must."""
+    if program.kind == "loop":
+        return result.status is Status.TIMEOUT
+    if program.kind == "error":
+        return (
+            result.status is Status.ERROR
+            and result.error is not None
+            and program.stdout in result.error.message
+        )
+    return result.status is Status.OK and result.stdout.strip() == program.stdout
+
+
+def measure(runner: ToolRunner, programs: list[Program], *, in_flight: int, limits: Limits) -> Score:
+    """Run all programs, at most `in_flight` at a time."""
+    waiting = deque(enumerate(programs))
+    running: dict[Any, tuple[Program, float]] = {}
+    score = Score(0.0)
+    done: queue.SimpleQueue[tuple[Any, float]] = queue.SimpleQueue()
+    num_right = 0
+    start = time.perf_counter()
+    while waiting or running:
+        while waiting and len(running) < in_flight:
+            index, program = waiting.popleft()
+            future = runner.submit(ToolCall(id=f"bench-{index}", code=program.code, limits=limits))
+            running[future] = (program, time.perf_counter())
+            future.add_done_callback(lambda ended: done.put((ended, time.perf_counter())))
+        ended, at = done.get(timeout=CALL_TIMEOUT_S)
+        program, submitted = running.pop(ended)
+        num_right += _count(score, program, ended.result())
+        score.latency_s.setdefault(program.kind, []).append(at - submitted)
+    score.goodput = num_right / (time.perf_counter() - start)
+    return score
+
+
+def _count(score: Score, program: Program, result: ToolResult) -> bool:
+    right = is_right(program, result)
+    if result.status.is_ours:
+        score.num_lost += 1
+    elif not right and result.status is Status.TIMEOUT:
+        score.num_late += 1
+    elif not right:
+        score.num_wrong += 1
+    return right
+
+
+def run_race(
+    sandbox: Sandbox, judges: dict[str, str], *, size: int, rounds: int, workers: int
+) -> dict[str, Any]:
+    """Rounds of ours, peers, ours, ... Every round: without loops, then with 5% of them.
+
+    The peer is first tried in every way it can be driven, on a part of the programs; the best of all then runs in
+    every round.
+
+    Args:
+        sandbox: ours.
+        judges: name -> address of running code-judge instances; may be empty.
+        size: programs of a pass.
+        rounds: how many.
+        workers: cores, for the pool that spawns interpreters.
+    """
+    plain, loops = mix(size, loops=False), mix(LOOP_PASSES * size, loops=True)
+    measure(sandbox, plain[:40], in_flight=8, limits=CALM)
+    trials = [
+        {"judge": name, "with_loops": with_loops, **row}
+        for name, url in judges.items()
+        for with_loops in (False, True)
+        for row in peers.try_ways(url, mix(size // 4, loops=with_loops))
+    ]
+    record: dict[str, Any] = {"size": size, "trials": trials, "rounds": []}
+    for _ in range(rounds):
+        peers.wait_until_calm()
+        entry: dict[str, Any] = {"control_s": peers.control_s(), "load_average": peers.load_average()}
+        entry |= _our_round(sandbox, plain, loops)
+        if judges:
+            entry["peer"] = _judge_round(judges, trials, plain, loops)
+            again = _our_round(sandbox, plain, loops)
+            entry["again"] = {key: again[key] for key in ("goodput", "goodput_with_loops")}
+            for key in ("wrong", "late", "lost"):
+                entry[key] += again[key]
+        entry["spawn_goodput"] = peers.spawn_goodput(plain[:40], workers)
+        entry["fork_floor_ms"] = peers.fork_floor_ms()
+        record["rounds"].append(entry)
+    mark_void(record["rounds"])
+    if judges:
+        record["ratio"] = ratios(record["rounds"], "goodput")
+        record["ratio_with_loops"] = ratios(record["rounds"], "goodput_with_loops")
+    return record
+
+
+def _our_round(sandbox: Sandbox, plain: list[Program], loops: list[Program]) -> dict[str, Any]:
+    peers.wait_until_calm()
+    score = measure(sandbox, plain, in_flight=64, limits=CALM)
+    mixed = measure(sandbox, loops, in_flight=64, limits=SHARP)
+    return {
+        "goodput": score.goodput,
+        "goodput_with_loops": mixed.goodput,
+        "latency_ms": score.latency_ms(),
+        "latency_ms_with_loops": mixed.latency_ms(),
+        "wrong": score.num_wrong + mixed.num_wrong,
+        "late": score.num_late + mixed.num_late,
+        "lost": score.num_lost + mixed.num_lost,
+    }
+
+
+def _judge_round(
+    judges: dict[str, str], trials: list[dict[str, Any]], plain: list[Program], loops: list[Program]
+) -> dict[str, Any]:
+    """The peer with what did best in the trials."""
+    row: dict[str, Any] = {}
+    for key, programs in (("", plain), ("_with_loops", loops)):
+        tried = [trial for trial in trials if trial["with_loops"] == bool(key)]
+        best = max(tried, key=lambda trial: trial["goodput"])
+        peers.wait_until_calm()
+        goodput, num_bad = peers.judge_goodput(judges[best["judge"]], programs, peers.WAYS[best["way"]])
+        row |= {
+            f"setting{key}": f"{best['judge']}, {best['way']}",
+            f"goodput{key}": goodput,
+            f"bad{key}": num_bad,
+        }
+    return row
+
+
+def mark_void(rounds: list[dict[str, Any]]) -> None:
+    """Mark rounds during which the machine was not the one of the first round.
+
+    >>> rounds = [{"control_s": 0.010}, {"control_s": 0.012}, {"control_s": 0.02}]
+    >>> mark_void(rounds)
+    >>> [entry["void"] for entry in rounds]
+    [False, False, True]
+    """
+    first = rounds[0]["control_s"]
+    for entry in rounds:
+        entry["void"] = abs(entry["control_s"] / first - 1) > MAX_CONTROL_SHIFT
+
+
+def ratios(rounds: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    """Ours (the mean of before and after) over the peer, per round: median, lowest, highest, rounds counted.
+
+    >>> rounds = [{"void": False, "goodput": 30.0, "again": {"goodput": 50.0}, "peer": {"goodput": 2.0}}]
+    >>> ratios(rounds, "goodput")["median"]
+    20.0
+    """
+    counted = [entry for entry in rounds if not entry["void"]]
+    values = [(entry[key] + entry["again"][key]) / 2 / entry["peer"][key] for entry in counted]
+    return {
+        "median": statistics.median(values),
+        "low": min(values),
+        "high": max(values),
+        "rounds": len(values),
+    }
+
+
+def waterfall(*, size: int, rounds: int, workers: int) -> list[dict[str, Any]]:
+    """Goodput as each idea is added.
+
+    A process per call, preloading, no batch barrier, tiers, huge pages, pages that the fork copies at once.
+    """
+    programs = mix(size, loops=False)
+    to_last_tier = [
+        Program(kind=program.kind, code=program.code + "\n# sympy", stdout=program.stdout)
+        for program in programs
+    ]
+    figures: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        spawned = peers.spawn_goodput(programs[:60], workers)
+        figures.setdefault("spawn an interpreter per call", []).append(spawned)
+        for name, batch, disabled, has_barrier in (
+            ("+ fork from a preloaded interpreter, batches of 32", to_last_tier, _SMALL_LAZY, True),
+            ("+ no batch barrier", to_last_tier, _SMALL_LAZY, False),
+            ("+ the cheapest tier", programs, _SMALL_LAZY, False),
+            ("+ huge pages", programs, ("eager_pages",), False),
+            ("+ pages copied by the fork", programs, (), False),
+        ):
+            with Sandbox(
+                workers=workers, slots_per_worker=64 // workers, disabled_layers=disabled
+            ) as sandbox:
+                measure(sandbox, batch[:40], in_flight=64, limits=CALM)
+                figures.setdefault(name, []).append(_goodput(sandbox, batch, has_barrier))
+    return [
+        {"step": name, "goodput": statistics.median(values), "low": min(values), "high": max(values)}
+        for name, values in figures.items()
+    ]
+
+
+def _goodput(sandbox: Sandbox, programs: list[Program], has_barrier: bool) -> float:
+    if not has_barrier:
+        return measure(sandbox, programs, in_flight=64, limits=CALM).goodput
+    with BatchDispatch(sandbox, num_senders=2, batch_size=32) as batches:
+        return measure(batches, programs, in_flight=64, limits=CALM).goodput

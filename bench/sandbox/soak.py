@@ -1,0 +1,79 @@
+"""Many calls one after the other: does anything grow?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.sandbox.burst import own_rss_bytes, rss_bytes
+from bench.sandbox.race import CALM, measure
+from bench.sandbox.workload import mix
+from sandbox.client.client import Sandbox
+
+
+def soak(*, size: int, workers: int, samples: int = 11) -> dict[str, Any]:
+    """`size` calls of the standard mix without sympy, with what is open, left or in memory after each tenth.
+
+    Args:
+        size: calls.
+        workers: cores of the sandbox.
+        samples: readings, the first before any call.
+    """
+    step = max(1, size // (samples - 1))
+    programs = [program for program in mix(2 * step, loops=False) if program.kind != "sympy"]
+    programs = (programs * 2)[:step]
+    rows: list[dict[str, int]] = []
+    faults = 0
+    start = time.perf_counter()
+    with Sandbox(workers=workers, slots_per_worker=max(1, 16 // workers)) as sandbox:
+        measure(sandbox, programs[:500], in_flight=32, limits=CALM)
+        rows.append(reading(sandbox))
+        for _ in range(samples - 1):
+            score = measure(sandbox, programs, in_flight=32, limits=CALM)
+            faults += score.num_wrong + score.num_lost + score.num_late
+            rows.append(reading(sandbox))
+    return {
+        "calls": step * (samples - 1),
+        "faults": faults,
+        "seconds": time.perf_counter() - start,
+        "readings": rows,
+        "growth": {key: rows[-1][key] - rows[0][key] for key in rows[0]},
+    }
+
+
+def reading(sandbox: Sandbox) -> dict[str, int]:
+    """What a sandbox holds now, seen from outside."""
+    said = sandbox.status()
+    pids = [int(said["supervisor"]), *map(int, said["zygotes"])]
+    return {
+        "descriptors": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
+        "client_descriptors": len(os.listdir("/proc/self/fd")),
+        "zombies": num_zombies(pids),
+        "shared_memory_files": len(os.listdir("/dev/shm")),
+        "temporary_files": _num_files(Path(f"/proc/{pids[0]}/root{said['tmp_root']}")),
+        "supervisor_rss_bytes": rss_bytes(pids[0]),
+        "fork_servers_rss_bytes": sum(rss_bytes(pid) for pid in pids[1:]),
+        "client_rss_bytes": own_rss_bytes(),
+    }
+
+
+def num_zombies(parents: list[int]) -> int:
+    """Dead children that `parents`, or this process, have not reaped."""
+    owners = {str(pid) for pid in [*parents, os.getpid()]}
+    found = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+                found += state == "Z" and parent in owners
+    return found
+
+
+def _num_files(root: Path) -> int:
+    """Files and folders below the folders of the seats."""
+    return sum(len(names) + len(folders) for _, folders, names in os.walk(root)) - sum(
+        1 for entry in root.iterdir() if entry.is_dir()
+    )

@@ -1,0 +1,200 @@
+"""The scheduler study: every policy on the same synthetic workloads, in the simulator.
+
+Workload seed 0 is for development and never part of a study. Every number is simulated, and every name that
+holds one says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
+from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
+from trainer.scheduling.baselines.static_split import StaticSplitPolicy
+from trainer.scheduling.baselines.sticky import StickyPolicy
+from trainer.scheduling.forecast import ForecastPolicy
+from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.policy import Policy
+from trainer.scheduling.simulation.simulate import Cluster, lower_bound_s, simulate
+from trainer.scheduling.simulation.workload import Workload, synthetic
+
+OURS = "forecast"
+CAPS = (64, 96, 128, 160, 192, 256)
+_GROUP_SIZE = 32
+_PROMPTS_PER_ENGINE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A policy under its name in the tables."""
+
+    name: str
+    make: Callable[[Cluster], Policy]
+    synchronised_tools: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """One setting of response lengths, in tokens; the caps are those of the paper's stages 1 and 2."""
+
+    name: str
+    median_response: int
+    max_response: int
+
+
+LENGTHS = (
+    Lengths(name="synthetic-8k", median_response=3300, max_response=8192),
+    Lengths(name="synthetic-12k", median_response=5000, max_response=12288),
+)
+
+
+def contenders() -> list[Contender]:
+    """Ours, the paper's reserve, the usual baselines, and hand-tuned caps."""
+
+    def cap_of(cap: int) -> Callable[[Cluster], Policy]:
+        return lambda cluster: FixedCapPolicy(cluster.num_engines, cap=cap)
+
+    def capacities(cluster: Cluster) -> list[int]:
+        return [cluster.capacity_tokens] * cluster.num_engines
+
+    def together(cluster: Cluster) -> Policy:
+        return StaticSplitPolicy(cluster.num_engines, together=True)
+
+    return [
+        Contender(name=OURS, make=lambda cluster: ForecastPolicy(capacities(cluster))),
+        Contender(name="worst_case_reserve", make=lambda cluster: KvBudgetPolicy(capacities(cluster))),
+        Contender(
+            name="running_quantile_reserve",
+            make=lambda cluster: KvBudgetPolicy(capacities(cluster), reserve="running_quantile"),
+        ),
+        Contender(name="static_together_synchronised_tools", make=together, synchronised_tools=True),
+        Contender(name="static_together", make=together),
+        Contender(
+            name="static_shuffled",
+            make=lambda cluster: StaticSplitPolicy(cluster.num_engines, together=False),
+        ),
+        Contender(name="least_in_flight", make=lambda cluster: LeastInFlightPolicy(cluster.num_engines)),
+        Contender(name="sticky", make=lambda cluster: StickyPolicy(cluster.num_engines)),
+        *(Contender(name=f"cap_{cap}", make=cap_of(cap)) for cap in CAPS),
+    ]
+
+
+def study(quick: bool = False) -> dict[str, Any]:
+    """Simulate every contender; `quick` is 8 engines and one seed (under 30 s on one core), else 64 and 5.
+
+    Returns a JSON record: `runs` (one per workload, seed and policy), and `summary`, one per workload and
+    policy: how many times longer its simulated makespan is than ours, mean over seeds with a paired 95%
+    bootstrap interval, and the same against the lower bound.
+    """
+    num_engines, seeds = (8, (1,)) if quick else (64, (1, 2, 3, 4, 5))
+    runs: list[dict[str, Any]] = []
+    bounds: dict[tuple[str, int], float] = {}
+    for lengths in LENGTHS:
+        for seed in seeds:
+            cluster = Cluster(num_engines=num_engines)
+            workload = draw(lengths, seed=seed, num_engines=num_engines)
+            bounds[lengths.name, seed] = lower_bound_s(workload, cluster)
+            runs += [_run(contender, workload, seed, cluster) for contender in contenders()]
+    return {
+        "simulated": True,
+        "validated_on_hardware": False,
+        "num_engines": num_engines,
+        "seeds": list(seeds),
+        "workloads": [
+            {
+                "name": lengths.name,
+                "synthetic": True,
+                "max_response": lengths.max_response,
+                "simulated_lower_bound_s": [bounds[lengths.name, seed] for seed in seeds],
+                "best_cap": _best_cap(runs, lengths.name),
+            }
+            for lengths in LENGTHS
+        ],
+        "runs": runs,
+        "summary": [
+            _summary(runs, bounds, lengths.name, contender.name, seeds)
+            for lengths in LENGTHS
+            for contender in contenders()
+        ],
+    }
+
+
+def draw(lengths: Lengths, *, seed: int, num_engines: int) -> Workload:
+    """The study's batch: 256 rollouts per engine, as 512 x 32 on 64 engines in the paper."""
+    return synthetic(
+        lengths.name,
+        seed=seed,
+        num_prompts=_PROMPTS_PER_ENGINE * num_engines,
+        group_size=_GROUP_SIZE,
+        median_response=lengths.median_response,
+        max_response=lengths.max_response,
+    )
+
+
+def _run(contender: Contender, workload: Workload, seed: int, cluster: Cluster) -> dict[str, Any]:
+    if contender.synchronised_tools:
+        cluster = Cluster(num_engines=cluster.num_engines, synchronised_tools=True)
+    outcome = simulate(workload, contender.make(cluster), cluster)
+    return {"workload": workload.name, "seed": seed, "policy": contender.name, **outcome.to_json()}
+
+
+def _makespans(runs: Sequence[Mapping[str, Any]], workload: str, policy: str) -> list[float]:
+    return [
+        run["simulated_makespan_s"] for run in runs if run["workload"] == workload and run["policy"] == policy
+    ]
+
+
+def _best_cap(runs: Sequence[Mapping[str, Any]], workload: str) -> int:
+    """The cap with the shortest total simulated makespan: tuned on the very seeds it is judged by."""
+    return min(CAPS, key=lambda cap: sum(_makespans(runs, workload, f"cap_{cap}")))
+
+
+def _summary(
+    runs: Sequence[Mapping[str, Any]],
+    bounds: Mapping[tuple[str, int], float],
+    workload: str,
+    policy: str,
+    seeds: Sequence[int],
+) -> dict[str, Any]:
+    theirs, ours = _makespans(runs, workload, policy), _makespans(runs, workload, OURS)
+    ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
+    over_bound = [their / bounds[workload, seed] for their, seed in zip(theirs, seeds, strict=True)]
+    low, high = bootstrap_interval(ratios)
+    return {
+        "workload": workload,
+        "policy": policy,
+        "simulated_makespan_s": sum(theirs) / len(theirs),
+        "simulated_makespan_over_ours": sum(ratios) / len(ratios),
+        "low": low,
+        "high": high,
+        "simulated_makespan_over_bound": sum(over_bound) / len(over_bound),
+    }
+
+
+def bootstrap_interval(values: Sequence[float], *, num_resamples: int = 2000) -> tuple[float, float]:
+    """Percentile interval (95%) of the mean; the value itself, twice, when there is one.
+
+    >>> bootstrap_interval([2.0])
+    (2.0, 2.0)
+    """
+    rng = Random(0)
+    means = sorted(sum(rng.choices(values, k=len(values))) / len(values) for _ in range(num_resamples))
+    return means[int(0.025 * num_resamples)], means[int(0.975 * num_resamples)]
+
+
+def to_markdown(record: Mapping[str, Any]) -> str:
+    """The summary as a table; the word simulated is in its heading."""
+    lines = [
+        "| workload | policy | simulated makespan, s | simulated / ours [95%] | simulated / bound |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['workload']} | {row['policy']} | {row['simulated_makespan_s']:.0f} "
+        f"| {row['simulated_makespan_over_ours']:.3f} [{row['low']:.3f}, {row['high']:.3f}] "
+        f"| {row['simulated_makespan_over_bound']:.2f} |"
+        for row in record["summary"]
+    ]
+    return "\n".join(lines)

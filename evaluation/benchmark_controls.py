@@ -1,0 +1,133 @@
+"""Controls of a benchmark itself, without any model: an oracle that answers with the gold, and a random answerer.
+
+An oracle below 100% shows golds or graders that are wrong; a random answerer above chance shows a grader that gives
+points away. Both go through the same extraction and grading as a model's text.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from records.verdict import VerdictKind
+from verifier.benchmarks import Benchmark, PromptKind, Scoring
+from verifier.benchmarks.bfcl_calls import Kind, gold_calls, kind_of
+from verifier.graders.policy import GraderName
+
+if TYPE_CHECKING:
+    from records.problem import Problem
+    from records.trajectory import Trajectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Score of one control on one benchmark."""
+
+    benchmark: str
+    answerer: str
+    """oracle or random."""
+    num_questions: int
+    num_correct: int
+    rejected: dict[str, str] = field(default_factory=dict)
+    """Oracle only: problem -> why its own gold was not accepted."""
+    golds: dict[str, int] = field(default_factory=dict)
+    """Multiple choice only: how often each letter is the gold."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def oracle_text(benchmark: Benchmark, problem: Problem) -> str:
+    """A response that says the gold, in the form the benchmark asks for."""
+    if benchmark.scoring is Scoring.FUNCTION_CALLS:
+        return _oracle_calls(problem)
+    if benchmark.prompt is PromptKind.CHOICE:
+        return f"<reason>so it is</reason>Answer: {problem.answer}"
+    return f"<reason>so it is</reason><answer>\\boxed{{{problem.answer}}}</answer>"
+
+
+def _oracle_calls(problem: Problem) -> str:
+    kind = kind_of(problem.family)
+    if kind is Kind.IRRELEVANCE:
+        return "None of these functions fits."
+    if kind is Kind.RELEVANCE:
+        name = json.loads(problem.params)["function"][0]["name"]
+        return f'<tool_call>{{"name": {json.dumps(name)}, "arguments": {{}}}}</tool_call>'
+    calls = [(name, args) for call in gold_calls(json.loads(problem.answer)) for name, args in call.items()]
+    return "".join(
+        f"<tool_call>{json.dumps({'name': name, 'arguments': args})}</tool_call>" for name, args in calls
+    )
+
+
+def random_text(benchmark: Benchmark, problem: Problem, golds: Sequence[str], draw: random.Random) -> str:
+    """A response that knows the form but not the question: a letter, an integer of 0 to 999, or another gold."""
+    if benchmark.prompt is PromptKind.CHOICE:
+        return f"Answer: {draw.choice('ABCD')}"
+    answer = str(draw.randrange(1000)) if benchmark.policy.integer_only else draw.choice(golds)
+    del problem
+    return f"<answer>\\boxed{{{answer}}}</answer>"
+
+
+def run_controls(benchmark: Benchmark, problems: Sequence[Problem], *, seed: int = 0) -> list[Control]:
+    """Oracle and, where chance has a meaning, random on the problems; conversations and IFEval have neither."""
+    if benchmark.scoring is Scoring.INSTRUCTIONS:
+        return []
+    if benchmark.scoring is Scoring.FUNCTION_CALLS:
+        problems = [problem for problem in problems if kind_of(problem.family) is not Kind.MULTI_TURN]
+    benchmark = replace(benchmark, policy=replace(benchmark.policy, graders=(GraderName.STRICT,)))
+    choice = benchmark.prompt is PromptKind.CHOICE
+    golds = dict(Counter(problem.answer for problem in problems)) if choice else {}
+    rejected: dict[str, str] = {}
+    for problem in problems:
+        verdict = benchmark.grade(problem, _as_sample(benchmark, problem, oracle_text(benchmark, problem)))[
+            "strict"
+        ]
+        if verdict.verdict is not VerdictKind.CORRECT:
+            rejected[problem.id] = f"{verdict.verdict.value}: {verdict.rule}"
+    controls = [
+        Control(
+            benchmark=benchmark.name,
+            answerer="oracle",
+            num_questions=len(problems),
+            num_correct=len(problems) - len(rejected),
+            rejected=rejected,
+            golds=golds,
+        )
+    ]
+    if benchmark.scoring is Scoring.ANSWER:
+        controls.append(_random(benchmark, problems, golds, seed))
+    return controls
+
+
+def _random(benchmark: Benchmark, problems: Sequence[Problem], golds: dict[str, int], seed: int) -> Control:
+    draw = random.Random(f"{benchmark.name}:{seed}")
+    pool = [problem.answer for problem in problems]
+    right = 0
+    for problem in problems:
+        sample = _as_sample(benchmark, problem, random_text(benchmark, problem, pool, draw))
+        right += benchmark.grade(problem, sample)["strict"].verdict is VerdictKind.CORRECT
+    return Control(
+        benchmark=benchmark.name,
+        answerer="random",
+        num_questions=len(problems),
+        num_correct=right,
+        golds=golds,
+    )
+
+
+def _as_sample(benchmark: Benchmark, problem: Problem, text: str) -> Trajectory:
+    from records.trajectory import CallKind, StopReason, Trajectory, Turn
+
+    return Trajectory(
+        run="control",
+        checkpoint="control",
+        benchmark=benchmark.name,
+        problem=problem.id,
+        sample=0,
+        turns=[Turn(text=text, start=0, end=0, call=CallKind.NONE)],
+        stop=StopReason.ANSWER,
+    )

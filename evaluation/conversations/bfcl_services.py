@@ -1,0 +1,81 @@
+"""BFCL on our engines: the other side of its conversations, and the sandbox in which their services run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from evaluation.conversations.conversation import ScriptFailed
+from evaluation.conversations.native_chat import NativeChat, follow_up
+from records.problem import Problem
+from records.tool_call import Limits, Status, ToolCall
+from sandbox.client.client import Sandbox
+from trainer.rollout.chat_text import ChatText
+from verifier.benchmarks.bfcl_calls import Kind, kind_of
+from verifier.benchmarks.bfcl_episodes import (
+    CALL_LIMITS,
+    PRELOAD,
+    BackendFailed,
+    Conversation,
+    Ran,
+    RunCode,
+)
+from verifier.benchmarks.bfcl_prompts import Mode, shown
+
+_THEIRS = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT, Status.CRASH})
+"""Ends that the calls of a model bring about. An exception is caught by the services, so one that is not is ours."""
+
+
+@dataclass(slots=True)
+class FunctionScript:
+    """One entry: a single-turn one ends with the first answer, a conversation goes on while calls or users come."""
+
+    prompt: ChatText
+    conversation: Conversation | None
+    run_code: RunCode | None
+
+    @classmethod
+    def of(cls, problem: Problem, mode: Mode, chat: NativeChat, run_code: RunCode | None) -> FunctionScript:
+        """The script of an entry; `run_code` may be None for a single-turn one."""
+        conversation = Conversation(problem) if kind_of(problem.family) is Kind.MULTI_TURN else None
+        entry = json.loads(problem.params)
+        functions = conversation.functions if conversation else entry["function"]
+        return cls(chat.opening(*shown(entry, entry["question"][0], functions, mode)), conversation, run_code)
+
+    def opening(self) -> ChatText:
+        return self.prompt
+
+    def heard(self, text: str) -> bool:
+        return self.conversation is not None and self.conversation.heard(text)
+
+    def reply(self) -> ChatText:
+        if self.conversation is None or self.run_code is None:
+            raise ScriptFailed("no services to run the calls")
+        try:
+            return follow_up(self.conversation.news(self.run_code))
+        except BackendFailed as error:
+            raise ScriptFailed(str(error)) from None
+
+
+@contextmanager
+def open_services(workers: int) -> Iterator[RunCode]:
+    """A sandbox that holds the simulated services; calls start from the same state, so nothing is kept between them.
+
+    Args:
+        workers: CPU cores it may fill.
+    """
+    numbers = itertools.count()
+    with Sandbox(workers=workers, preload=PRELOAD) as sandbox:
+
+        def run_code(code: str, stdin: str) -> Ran:
+            call = ToolCall(
+                id=f"services{next(numbers)}", code=code, stdin=stdin, limits=Limits(**CALL_LIMITS)
+            )
+            done = sandbox.run(call)
+            fault = "" if done.status is Status.OK else f"{done.status}: {done.error}"
+            return Ran(done.stdout, fault, done.status not in _THEIRS)
+
+        yield run_code

@@ -1,0 +1,264 @@
+"""Conversations that a benchmark writes itself: functions to call, users who come back, a native prompt.
+
+All conversations of a batch take their steps together: every open one gets one turn from the engine, then all hear
+what was written and say what follows. So batches depend on weights, seeds and results only, as in the rollout loop, and
+no clock decides a token. Ids are appended as sampled and never re-tokenised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from config.model import RolloutSection
+from records.seeds import derive_seed
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from trainer.engines.protocol import Engine
+from trainer.engines.requests import Completion, Finish, GenerateRequest
+from trainer.rollout.chat import TURN_END, Codec
+from trainer.rollout.chat_text import ChatText
+from trainer.rollout.loop import RolloutClock, RolloutSettings, Task
+from trainer.rollout.sampler import scheduling_policy
+from trainer.scheduling.policy import Arrival, Assignment, Policy
+
+MIN_ROOM = 256
+"""Tokens that an opening must leave for the answer. It may be longer than `max_prompt`: function lists often are."""
+NUM_REPLIES_AT_ONCE = 8
+"""Replies that may be worked out side by side; each may wait for a sandbox."""
+
+
+class ScriptFailed(RuntimeError):
+    """Our side could not say what follows: the sample is lost, never scored."""
+
+
+class Script(Protocol):
+    """The other side of one conversation."""
+
+    def opening(self) -> ChatText:
+        """Text before the first sampled token."""
+        ...
+
+    def heard(self, text: str) -> bool:
+        """Take in a finished turn, its end-of-turn mark included. False: the conversation is over."""
+        ...
+
+    def reply(self) -> ChatText:
+        """Text between the last sampled token and the next one. Called from a thread; ScriptFailed when lost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneTurn:
+    """A question and one answer."""
+
+    prompt: ChatText
+
+    def opening(self) -> ChatText:
+        return self.prompt
+
+    def heard(self, text: str) -> bool:
+        return False
+
+    def reply(self) -> ChatText:
+        raise ScriptFailed("one turn has no reply")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Live:
+    session: str
+    script: Script
+    trajectory: Trajectory
+    ended: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class DialogueSampler:
+    """Samples batches of conversations: stands in for `trainer.rollout.sampler.Sampler` where the tool is not ours."""
+
+    engine: Engine
+    codec: Codec
+    settings: RolloutSettings
+    rollout: RolloutSection
+    script_of: Callable[[Task], Script]
+
+    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
+        """Yield each task's trajectory; those that end in the same step in order of admission.
+
+        Raises:
+            ValueError: two tasks have the same problem and sample.
+        """
+        (turn_end,) = self.codec.encode(TURN_END)
+        step = _Steps(self, scheduling_policy(self.rollout), policy_version, turn_end)
+        begun = [self._begin(task, policy_version) for task in tasks]
+        for one in begun:
+            if one.ended:
+                yield one.trajectory, _NO_CLOCK
+        step.arrive([one for one in begun if not one.ended])
+        while step.live:
+            for trajectory in step.take():
+                yield trajectory, _NO_CLOCK
+
+    def _begin(self, task: Task, policy_version: int) -> _Live:
+        settings, problem, script = self.settings, task.problem.id, self.script_of(task)
+        trajectory = Trajectory(
+            run=settings.run,
+            checkpoint=settings.checkpoint,
+            benchmark=settings.benchmark,
+            problem=problem,
+            sample=task.sample,
+            step=task.step,
+            control=settings.control,
+            T=settings.temperature,
+            top_p=settings.top_p,
+            seed=derive_seed(settings.seed, settings.benchmark, task.step, problem, task.sample),
+            policy_version=policy_version,
+        )
+        one = _Live(
+            session=f"{settings.benchmark}/{task.step}/{problem}/{task.sample}",
+            script=script,
+            trajectory=trajectory,
+        )
+        ids = self.codec.encode(script.opening())
+        if len(ids) + min(MIN_ROOM, settings.max_response) > settings.max_prompt + settings.max_response:
+            _end(one, StopReason.CONTEXT, "prompt does not fit")
+        else:
+            trajectory.ids, trajectory.prompt_len = list(ids), len(ids)
+            trajectory.mask, trajectory.logprob = [False] * len(ids), [0.0] * len(ids)
+        return one
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The conversations of one batch: who waits for room, who is being held."""
+
+    sampler: DialogueSampler
+    policy: Policy
+    policy_version: int
+    turn_end: int
+    waiting: dict[str, _Live] = field(default_factory=dict)
+    live: dict[str, _Live] = field(default_factory=dict)
+    """Admitted, in order of admission."""
+
+    def arrive(self, begun: Sequence[_Live]) -> None:
+        for one in begun:
+            if one.session in self.waiting or one.session in self.live:
+                raise ValueError(f"two conversations are called {one.session}")
+            self.waiting[one.session] = one
+            self._admit(self.policy.on_arrive(self._arrival(one, first=True), 0.0))
+        self._check()
+
+    def take(self) -> list[Trajectory]:
+        """One turn of every admitted conversation; returns the trajectories that ended."""
+        held = list(self.live.values())
+        for one in held:
+            self._request(one)
+        self._decode({one.session: one for one in held})
+        going = [one for one in held if not one.ended]
+        with ThreadPoolExecutor(NUM_REPLIES_AT_ONCE) as pool:
+            for one, reply in zip(going, pool.map(_reply, going), strict=True):
+                self._append(one, reply)
+        ended = [self._finish(one) for one in held if one.ended]
+        self._check()
+        return ended
+
+    def _check(self) -> None:
+        if self.waiting and not self.live:
+            raise RuntimeError(f"the scheduler holds {len(self.waiting)} conversations and admits none")
+
+    def _arrival(self, one: _Live, *, first: bool) -> Arrival:
+        trajectory = one.trajectory
+        return Arrival(
+            session=one.session,
+            group=trajectory.problem,
+            context_tokens=len(trajectory.ids),
+            max_new=self._room(trajectory),
+            first=first,
+        )
+
+    def _room(self, trajectory: Trajectory) -> int:
+        """Tokens that may still come: within the response budget, and within the context that prompts share with it."""
+        settings = self.sampler.settings
+        context = settings.max_prompt + settings.max_response - len(trajectory.ids)
+        return min(settings.max_response - trajectory.response_len, context)
+
+    def _admit(self, assignments: Sequence[Assignment]) -> None:
+        for assignment in assignments:
+            if assignment.session in self.waiting:
+                self.live[assignment.session] = self.waiting.pop(assignment.session)
+
+    def _request(self, one: _Live) -> None:
+        trajectory = one.trajectory
+        if trajectory.turns:
+            self._admit(self.policy.on_arrive(self._arrival(one, first=False), 0.0))
+        self.sampler.engine.submit(
+            GenerateRequest(
+                ids=trajectory.ids,
+                max_new=self._room(trajectory),
+                seed=derive_seed(trajectory.seed, len(trajectory.turns)),
+                stop_ids=(self.turn_end,),
+                session=one.session,
+                policy_version=self.policy_version,
+            )
+        )
+
+    def _decode(self, asked: dict[str, _Live]) -> None:
+        engine = self.sampler.engine
+        while asked:
+            for completion in engine.advance(WAIT_S):
+                one = asked.pop(completion.session)
+                self._hear(one, completion)
+                self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.trajectory.ids)))
+            self._admit(
+                self.policy.on_report(replace(engine.report(), t=0.0))
+            )  # as in all else it hears here
+
+    def _hear(self, one: _Live, completion: Completion) -> None:
+        trajectory, start = one.trajectory, len(one.trajectory.ids)
+        trajectory.ids += completion.ids
+        trajectory.logprob += completion.logprobs
+        trajectory.mask += [True] * len(completion.ids)
+        text = self.sampler.codec.decode(completion.ids)
+        trajectory.turns.append(Turn(text=text, start=start, end=len(trajectory.ids), call=CallKind.NONE))
+        if completion.finish is Finish.LENGTH:
+            _end(one, StopReason.LENGTH)
+        elif completion.finish is not Finish.STOP:
+            _end(one, StopReason.ABORTED, "engine")
+        elif not one.script.heard(text):
+            _end(one, StopReason.ANSWER)
+
+    def _append(self, one: _Live, reply: ChatText | ScriptFailed) -> None:
+        trajectory = one.trajectory
+        if isinstance(reply, ScriptFailed):
+            _end(one, StopReason.ABORTED, str(reply)[:300])
+            return
+        ids = self.sampler.codec.encode(reply)
+        if len(ids) >= self._room(trajectory):
+            _end(one, StopReason.CONTEXT)
+            return
+        trajectory.ids += ids
+        trajectory.mask += [False] * len(ids)
+        trajectory.logprob += [0.0] * len(ids)
+
+    def _finish(self, one: _Live) -> Trajectory:
+        del self.live[one.session]
+        self.sampler.engine.release(one.session)
+        self._admit(self.policy.on_finish(one.session, 0.0, len(one.trajectory.ids)))
+        return one.trajectory
+
+
+def _end(one: _Live, stop: StopReason, reason: str = "") -> None:
+    one.ended, one.trajectory.stop, one.trajectory.reason = True, stop, reason
+
+
+def _reply(one: _Live) -> ChatText | ScriptFailed:
+    try:
+        return one.script.reply()
+    except ScriptFailed as error:
+        return error
+
+
+WAIT_S = 1.0
+"""An engine far away is given this long to report something; a local one does not wait."""
+_NO_CLOCK = RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)

@@ -1,0 +1,498 @@
+"""Evaluation of one checkpoint: sample, grade with both graders, score; one samples file and one summary.
+
+The only module of this package that uses the trainer's loops and engines, and it imports them inside functions:
+grading works without torch. Resumes: a killed evaluation ends with the same samples file.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from config.model import EvalPlan, RuntimeSection
+from evaluation.published_settings import differences
+from evaluation.questions import POOLED, RINGS, Questions, limited, questions_of, refuse_twice
+from evaluation.scores.behaviour import behaviour
+from evaluation.scores.score_rows import (
+    Score,
+    Slice,
+    consensus,
+    control_scores,
+    disagreements,
+    outcomes_of,
+    score,
+    without_known_issues,
+)
+from records.digest import digest
+from records.errors import ConfigError, FellShort
+from records.finished_results import SUMMARY, finished
+from records.verdict import reward_of
+from verifier.benchmarks import PromptKind, Scoring
+from verifier.graders.policy import RULES, GraderName
+
+if TYPE_CHECKING:
+    from records.trajectory import Trajectory
+    from verifier.benchmarks.bfcl_episodes import RunCode
+
+
+MUST_REACH = ("small", "released", "paper")
+"""Presets in which a benchmark that cannot be reached is an error; elsewhere it is a row that says how to get it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Evaluation:
+    """What an evaluation leaves."""
+
+    trajectories: list[Trajectory] = field(default_factory=list)
+    scores: list[dict[str, Any]] = field(default_factory=list)
+    behaviour: list[dict[str, Any]] = field(default_factory=list)
+    instructions: list[dict[str, Any]] = field(default_factory=list)
+    function_calls: list[dict[str, Any]] = field(default_factory=list)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where answers come from."""
+
+    checkpoint: Path
+    """A Hugging Face folder; beside an endpoint only its tokenizer and chat template are used."""
+    name: str
+    """What the checkpoint is called in every row."""
+    endpoint: str | None = None
+    """Base address of an OpenAI-compatible server."""
+    variant: str | None = None
+    """Name of the changed setting, see `evaluation.harness_variants`."""
+
+
+def evaluate(
+    *,
+    place: Place,
+    plans: Sequence[EvalPlan],
+    view: Any,
+    runtime: RuntimeSection,
+    rings: Path | None,
+    out: Path,
+    work: Path,
+    must_have_all: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Run `plans` and write samples.parquet, unavailable.json and summary.json (last) into `out`.
+
+    Args:
+        place: the checkpoint or server; a manifest's digests are checked.
+        plans: samplings to make; those for other checkpoints are not expected here.
+        view: sections rollout, sandbox, eval and analysis.
+        rings: folder of the procedural test rings.
+        runtime: threads, device, paths and number of sandbox workers.
+        out: published folder.
+        work: undeclared folder for resuming.
+        must_have_all: a benchmark that cannot be reached is a failure, because the user named it.
+        overwrite: replace a finished evaluation in `out`.
+
+    Returns:
+        The summary; that in `out` where it is finished already.
+
+    Raises:
+        ConfigError: a checkpoint or data file is broken, a server cannot be reached, or `out` holds another result.
+        FellShort: nothing can be asked, or no sample of a benchmark could be graded; nothing is published.
+    """
+    from records.manifest import MANIFEST, verify
+    from trainer.jobs.work_folder import WorkDir
+    from trainer.model import use_threads
+
+    served = None
+    if place.endpoint is not None:
+        from trainer.engines.endpoint import served_model
+
+        served = served_model(place.endpoint)  # before any folder is made
+    use_threads(runtime, runtime.threads.eval)
+    folder = place.checkpoint
+    identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
+    began = time.monotonic()
+    result = Evaluation()
+    asked = [(plan, questions_of(plan, runtime, rings, view.eval.seed, result.unavailable)) for plan in plans]
+    refuse_twice(asked)
+    _refuse_missing(asked, result.unavailable, runtime, must_have_all)
+    golds = [
+        [q.benchmark.name, p.id, p.answer] for _, questions in asked for q in questions for p in q.problems
+    ]
+    sections = {
+        "plans": [plan.model_dump(mode="json") for plan in plans],
+        "eval": view.eval.model_dump(mode="json", exclude={"plans"}),
+        "rollout": view.rollout.model_dump(mode="json"),
+        "sandbox": view.sandbox.model_dump(mode="json"),
+    }
+    fingerprint = digest([identity, place.name, place.endpoint, served, sections, golds])
+    if before := finished(out, fingerprint, sections["plans"], overwrite=overwrite):
+        print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
+        return before
+    with WorkDir.open(work, fingerprint) as folder:
+        for number, (plan, questions) in enumerate(asked):
+            _run_plan(plan, questions, place, f"{number:02d}", folder, view, runtime, result)
+        facts = {
+            "checkpoint_digest": identity,
+            "fingerprint": fingerprint,
+            "engine": place.endpoint or "local",
+            "served_model": served,
+            "variant": place.variant,
+            "settings": sections,
+            "benchmarks": {q.benchmark.name: q.digest for _, questions in asked for q in questions},
+            "paper_differences": _paper_differences(asked, view),
+        }
+        return _write(result, out, folder, facts, time.monotonic() - began)
+
+
+def _refuse_missing(
+    asked: Sequence[tuple[EvalPlan, Sequence[Questions]]],
+    unavailable: dict[str, str],
+    runtime: RuntimeSection,
+    must_have_all: bool,
+) -> None:
+    """End before anything is sampled where a benchmark is missing that may not be, or all of them are."""
+    if unavailable and must_have_all:
+        raise FellShort("; ".join(unavailable.values()))
+    if unavailable and runtime.preset in MUST_REACH:
+        raise ConfigError("; ".join(unavailable.values()))
+    if not any(questions for _, questions in asked):
+        raise FellShort("; ".join(["nothing to evaluate", *unavailable.values()]))
+
+
+def _paper_differences(
+    asked: Sequence[tuple[EvalPlan, Sequence[Questions]]], view: Any
+) -> list[dict[str, Any]]:
+    return [
+        row.to_json()
+        for plan, questions in asked
+        for one in questions
+        for row in differences(one.benchmark, plan, view)
+    ]
+
+
+def _run_plan(
+    plan: EvalPlan,
+    asked: Sequence[Questions],
+    place: Place,
+    shards: str,
+    work: Any,
+    view: Any,
+    runtime: RuntimeSection,
+    result: Evaluation,
+) -> None:
+    if not asked:
+        return
+    settings = _settings(plan, place, view, runtime)
+    pooled: list[tuple[Questions, list[Trajectory]]] = []
+    deep_pooled: set[str] = set()
+    with ExitStack() as stack:
+        sampler = stack.enter_context(_open(plan, place, settings, view, runtime))
+        run_code = (
+            stack.enter_context(open_services(runtime.sandbox_workers))
+            if any(questions.needs_backend for questions in asked)
+            else None
+        )
+        for questions in asked:
+            name = questions.benchmark.name
+            sampler.settings = replace(settings, benchmark=name)
+            asking = _asker(sampler, questions, place, run_code)
+            deep = _deep(plan, questions, view.eval.seed)
+            trajectories = _sample(plan, questions, deep, asking, run_code, work, f"{shards}-{name}", place)
+            refuse_ungraded(name, trajectories, work.path / f"{shards}-{name}")
+            result.trajectories += trajectories
+            about = _slice(place.name, name, plan, view)
+            _add_scores(result, questions, [t for t in trajectories if t.sample < plan.k], about)
+            _add_deep_scores(result, trajectories, deep, about)
+            if name in RINGS:
+                pooled.append((questions, trajectories))
+                deep_pooled |= deep
+    if len(pooled) == len(RINGS):
+        rings = replace(pooled[0][0], problems=[p for questions, _ in pooled for p in questions.problems])
+        samples = [trajectory for _, part in pooled for trajectory in part]
+        about = _slice(place.name, POOLED, plan, view)
+        _add_scores(result, rings, [t for t in samples if t.sample < plan.k], about)
+        _add_deep_scores(result, samples, deep_pooled, about)
+
+
+def refuse_ungraded(name: str, trajectories: Sequence[Trajectory], shards: Path) -> None:
+    """End an evaluation that says nothing of a benchmark: raises FellShort unless a sample was graded.
+
+    Its lost samples, in the folder `shards`, go: the next attempt asks again.
+    """
+    if any(trajectory.reward is not None for trajectory in trajectories):
+        return
+    shutil.rmtree(shards, ignore_errors=True)
+    rules = Counter(t.verdicts[GraderName.STRICT.value].rule or t.reason for t in trajectories)
+    why = rules.most_common(1)[0][0] if rules else "it has no problems"
+    raise FellShort(
+        f"{name}: none of its {len(trajectories)} samples could be graded ({why}); nothing is published; look at the "
+        "engine, the sandbox or the server, then run the same command again"
+    )
+
+
+def _deep(plan: EvalPlan, questions: Questions, seed: int) -> set[str]:
+    """Ids of the questions that get `deep_k` samples; rings only, whose answers are cheap."""
+    if not plan.deep_limit or (plan.deep_k or 0) <= plan.k or questions.benchmark.name not in RINGS:
+        return set()
+    return {problem.id for problem in limited(questions.problems, plan.deep_limit, seed)}
+
+
+def _add_deep_scores(
+    result: Evaluation, trajectories: Sequence[Trajectory], deep: set[str], about: Slice
+) -> None:
+    """avg@k and pass@k of the questions with more samples: does training teach, or only sharpen?"""
+    samples = [trajectory for trajectory in trajectories if trajectory.problem in deep]
+    result.scores += [row.to_json() for row in score(outcomes_of(samples, about.grader), about)]
+
+
+@contextmanager
+def _open(plan: EvalPlan, place: Place, settings: Any, view: Any, runtime: RuntimeSection) -> Iterator[Any]:
+    """A sampler with its weights, or with a server in their place."""
+    from trainer.rollout.sampler import Sampler, open_sampler, open_tool, rollout_chat
+
+    if place.endpoint is None:
+        with open_sampler(
+            place.checkpoint, view.rollout, view.sandbox, settings, runtime, plan.control
+        ) as sampler:
+            sampler.engine.load_weights(place.checkpoint, version=0)
+            yield sampler
+        return
+    from trainer.engines.endpoint import EndpointEngine
+    from trainer.rollout.tokenizer import FolderCodec
+
+    codec = FolderCodec.load(place.checkpoint)
+    with (
+        EndpointEngine.open(
+            place.endpoint,
+            codec=codec,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            capacity_tokens=view.rollout.kv_tokens,
+        ) as engine,
+        open_tool(view.sandbox, runtime, plan.control, view.rollout.tool.own) as tool,
+    ):
+        yield Sampler(
+            engine=engine,  # pyright: ignore[reportArgumentType]
+            tool=tool,
+            chat=rollout_chat(view.rollout),
+            codec=codec,
+            settings=settings,
+            rollout=view.rollout,
+        )
+
+
+def open_services(workers: int) -> AbstractContextManager[RunCode]:
+    """A sandbox with the simulated services of BFCL's conversations."""
+    from evaluation.conversations.bfcl_services import open_services as start
+
+    return start(workers)
+
+
+def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode | None) -> Any:
+    """The sampler itself for the agentic prompt; for the native ones, conversations on the same engine."""
+    prompt = questions.benchmark.prompt
+    if prompt.is_agentic:
+        return sampler
+    from evaluation.conversations.bfcl_services import FunctionScript
+    from evaluation.conversations.conversation import DialogueSampler, OneTurn
+    from evaluation.conversations.native_chat import NativeChat
+    from verifier.benchmarks.bfcl_prompts import Mode
+
+    chat = NativeChat.of(place.checkpoint)
+    mode = Mode.PROMPT if prompt is PromptKind.LISTED else Mode.FC
+
+    def script_of(task: Any) -> Any:
+        if prompt is PromptKind.NATIVE:
+            return OneTurn(chat.opening([{"role": "user", "content": task.problem.prompt}]))
+        return FunctionScript.of(task.problem, mode, chat, run_code)
+
+    return DialogueSampler(
+        engine=sampler.engine,
+        codec=sampler.codec,
+        settings=sampler.settings,
+        rollout=sampler.rollout,
+        script_of=script_of,
+    )
+
+
+def _settings(plan: EvalPlan, place: Place, view: Any, runtime: RuntimeSection) -> Any:
+    from trainer.rollout.loop import RolloutSettings
+    from trainer.rollout.sampler import limits_of
+
+    return RolloutSettings(
+        run=runtime.run,
+        checkpoint=place.name,
+        benchmark="",
+        control=plan.control.value,
+        max_prompt=view.eval.max_prompt,
+        max_response=view.eval.max_response,
+        max_turns=view.eval.max_turns,
+        temperature=plan.temperature,
+        top_p=view.eval.top_p,
+        seed=view.eval.seed,
+        policy_version=0,
+        limits=limits_of(view.sandbox),
+        rejoin_iterations=view.rollout.rejoin_iterations
+        if runtime.deterministic and place.endpoint is None
+        else None,
+    )
+
+
+def _sample(
+    plan: EvalPlan,
+    questions: Questions,
+    deep: set[str],
+    sampler: Any,
+    run_code: RunCode | None,
+    work: Any,
+    shards: str,
+    place: Place,
+) -> list[Trajectory]:
+    from records.trajectory import IdsSource
+    from trainer.rollout.loop import Task
+    from trainer.rollout.resumable import sample_in_chunks
+
+    by_id = {problem.id: problem for problem in questions.problems}
+
+    def finish(trajectory: Trajectory) -> None:
+        verdicts = questions.grade(by_id[trajectory.problem], trajectory, run_code)
+        trajectory.verdicts = {grader: verdict.without_clock() for grader, verdict in verdicts.items()}
+        trajectory.reward = reward_of(trajectory.verdicts["strict"].verdict)
+        if place.endpoint is not None:
+            trajectory.ids_source = IdsSource.RETOKENISED
+
+    tasks = [
+        Task(problem=questions.as_asked(problem, sample), sample=sample)
+        for problem in questions.problems
+        for sample in range((problem.id in deep and plan.deep_k) or plan.k)
+    ]
+    label = f"{place.name} {questions.benchmark.name}"
+    return sample_in_chunks(sampler, tasks, work, name=shards, label=label, policy_version=0, finish=finish)
+
+
+def _slice(checkpoint: str, name: str, plan: EvalPlan, view: Any) -> Slice:
+    return Slice(
+        checkpoint=checkpoint,
+        benchmark=name,
+        temperature=plan.temperature,
+        control=plan.control.value,
+        seed=view.analysis.seed,
+        confidence=view.analysis.confidence,
+    )
+
+
+def _add_scores(
+    result: Evaluation, questions: Questions, trajectories: Sequence[Trajectory], about: Slice
+) -> None:
+    from trainer.metrics.step_metrics import rollout_metrics
+
+    declared, problems = questions.benchmark, questions.problems
+    if declared.scoring is Scoring.INSTRUCTIONS:
+        from evaluation.scores.ifeval import instruction_row, instruction_scores
+
+        rows = instruction_scores(trajectories, about)
+        result.instructions.append(instruction_row(trajectories, about))
+    elif declared.scoring is Scoring.FUNCTION_CALLS:
+        from evaluation.scores.bfcl import function_row, function_scores
+
+        rows = function_scores(problems, trajectories, about)
+        result.function_calls.append(function_row(declared, problems, trajectories, about))
+    else:
+        rows = _answer_scores(questions, trajectories, about)
+    rows += without_known_issues(
+        outcomes_of(trajectories, GraderName.STRICT.value), declared.known_issues, about
+    )
+    if declared.prompt is PromptKind.CHOICE:
+        result.letters.append(_letters(questions, trajectories, about))
+    result.scores += [row.to_json() for row in rows]
+    result.behaviour.append(
+        {
+            "checkpoint": about.checkpoint,
+            "benchmark": about.benchmark,
+            "temperature": about.temperature,
+            "control": about.control,
+        }
+        | behaviour(trajectories, rollout_metrics)
+    )
+
+
+def _answer_scores(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> list[Score]:
+    declared, problems = questions.benchmark, questions.problems
+    rows: list[Score] = []
+    for grader in declared.policy.graders:
+        rows += score(outcomes_of(trajectories, grader.value), replace(about, grader=grader.value))
+    rows += consensus(trajectories, about, questions.vote, declared.policy)
+    if about.control == "none":
+        rows += control_scores(problems, trajectories, declared.policy, about)
+    return rows
+
+
+def _letters(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> dict[str, Any]:
+    """How often each letter is right and is said: a shuffling bug, or a model that always says C, is seen at once."""
+    from verifier.benchmarks.gpqa_diamond import letter_histogram
+
+    by_id = {problem.id: problem for problem in questions.problems}
+    golds = [questions.as_asked(by_id[t.problem], t.sample).answer for t in trajectories]
+    graded = [t for t in trajectories if t.reward is not None]
+    return {
+        "benchmark": about.benchmark,
+        "temperature": about.temperature,
+        "golds": letter_histogram(golds),
+        "predictions": letter_histogram(t.verdicts["strict"].extracted for t in graded),
+    }
+
+
+def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Samples first, summary last: a summary without its samples does not exist."""
+    from evaluation.published_scores import beside_published
+    from records.files import sha256_of, write_json, write_text
+    from records.trajectory_files import write_parquet
+
+    out.mkdir(parents=True, exist_ok=True)
+    (out / SUMMARY).unlink(missing_ok=True)  # an older one does not belong to the samples that follow
+    samples = out / "samples.parquet"
+    write_parquet(result.trajectories, samples)
+    rows = [{"benchmark": name, "how": how} for name, how in sorted(result.unavailable.items())]
+    write_text(out / "unavailable.json", _json_list(rows))
+    write_json(out / "run.json", {"seconds": seconds, "finished_unix_s": time.time()})
+    write_text(out / "table.md", beside_published(result.scores))
+    summary = {
+        **facts,
+        "unavailable": rows,
+        "policies": RULES,
+        "scores": result.scores,
+        "behaviour": result.behaviour,
+        "instructions": result.instructions,
+        "function_calls": result.function_calls,
+        "letters": result.letters,
+        "grader_disagreements": disagreements(result.trajectories),
+        "samples_sha256": sha256_of(samples),
+    }
+    write_json(out / SUMMARY, summary)
+    work.clear()
+    return summary
+
+
+def _json_list(rows: list[dict[str, str]]) -> str:
+    import json
+
+    return json.dumps(rows, indent=2, sort_keys=True) + "\n"
+
+
+def _files_digest(folder: Path) -> str:
+    """Identity of a checkpoint without manifest: its configuration and weights."""
+    from records.files import sha256_of
+
+    files = sorted(path for path in folder.glob("*") if path.suffix in {".json", ".safetensors"})
+    if not files:
+        raise ConfigError(
+            f"{folder}: holds no checkpoint; give a Hugging Face folder with config.json and weights"
+        )
+    return digest({path.name: sha256_of(path) for path in files})

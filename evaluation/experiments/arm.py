@@ -1,0 +1,159 @@
+"""One experiment arm: the ordinary stages in a folder of their own, the sealed test, and a summary.
+
+An arm is nothing but other settings: it runs `run_stage` and `filter_hard` as the main run does, from a linked SFT
+checkpoint and linked problems. So it resumes like them, and its folder goes when the summary is written.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from config.arms import MAIN, ArmRun, load_arms
+from config.model import RuntimeSection
+from evaluation.evaluate import POOLED, Place, evaluate
+from evaluation.experiments.endpoints import curve, endpoints
+from records.errors import ConfigError
+from records.files import sha256_of, write_json
+from records.manifest import MANIFEST, Manifest
+from records.run_folder import RunFolder
+from trainer.jobs.interrupt import StopSignal
+from trainer.problems.prepare import load_split, pool_digest
+from trainer.stages.hard_filter import filter_hard, load_hard
+from trainer.stages.rl_job import run_stage
+
+
+def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
+    """Train and test one arm; writes and returns arms/NAME.json, with the wall seconds of this attempt.
+
+    Args:
+        run: arm, origin and seed.
+        view: sandbox, rollout, objective, the arm's stages of rl and eval, as the arm changes them.
+        runtime: of the main run.
+    """
+    began = time.monotonic()
+    main = RunFolder.of(runtime)
+    results = main.root / "work"
+    own = runtime.model_copy(
+        update={"run": f"arm_{run.name}", "paths": runtime.paths.model_copy(update={"results": str(results)})}
+    )
+    folder = RunFolder.of(own)
+    origin = main if run.origin == MAIN else RunFolder(main.origins / run.origin)
+    link(main.data, folder.data)
+    link(origin.checkpoint("sft"), folder.checkpoint("sft"))
+    stages = load_arms().arms[run.arm].stages
+    stop = StopSignal()
+    for stage in stages:
+        if getattr(view.rl, stage).pool == "hard":
+            filter_hard(view, own)
+            pool = load_hard(own)
+        else:
+            pool = load_split(own, "train")
+        run_stage(stage, view, own, pool, pool_digest(pool), stop)
+        if stop.requested:
+            stop.leave()
+    last = stages[-1]
+    plan = view.eval.plans["rl1"]
+    # Of this summary one mean is read; settings of intervals would only make finished arms run again.
+    view.analysis = SimpleNamespace(seed=0, confidence=0.95)
+    summary = evaluate(
+        place=Place(checkpoint=folder.checkpoint(last), name=last),
+        plans=[plan],
+        view=view,
+        runtime=own,
+        rings=main.data,
+        out=folder.evaluation(last),
+        work=folder.work("eval"),
+        overwrite=True,  # the arm's own folder: a kill after its evaluation leaves one there
+    )
+    record = summarise(run, folder, stages, summary) | {"seconds": time.monotonic() - began}
+    write_json(main.arm(run.name), record)
+    _clear(folder)
+    return record
+
+
+def _clear(folder: RunFolder) -> None:
+    """Remove the arm's folder, whose summary is published; work that was set aside for other settings stays."""
+    work = folder.root / "work"
+    for path in [*folder.root.iterdir(), *(work.iterdir() if work.is_dir() else ())]:
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        elif path != work and path.name != ".old":
+            shutil.rmtree(path)
+    if not (work / ".old").exists():
+        shutil.rmtree(folder.root)
+
+
+def summarise_main(run: ArmRun, runtime: RuntimeSection) -> dict[str, Any]:
+    """The main run's own stage 1 as the arm that it is; writes and returns arms/NAME.json."""
+    folder = RunFolder.of(runtime)
+    summary = json.loads((folder.evaluation("rl1") / "summary.json").read_text(encoding="utf-8"))
+    record = summarise(run, folder, ["rl1"], summary)
+    write_json(folder.arm(run.name), record)
+    return record
+
+
+def summarise(
+    run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: dict[str, Any]
+) -> dict[str, Any]:
+    """What an arm leaves: its names, endpoints and curve."""
+    for stage in stages:
+        require_published_metrics(folder, stage)
+    metrics = [line for stage in stages for line in _lines(folder.metrics(stage))]
+    timing = [line for stage in stages for line in _lines(folder.timing(stage))]
+    if [line.get("step") for line in metrics] != [line.get("step") for line in timing]:
+        raise ConfigError(
+            f"{folder.timing(stages[-1])}: holds {len(timing)} steps, the metrics hold {len(metrics)}; delete "
+            f"{folder.checkpoint(stages[-1]) / MANIFEST} and run the stage again"
+        )
+    return {
+        "arm": run.arm,
+        "origin": run.origin,
+        "seed": run.seed,
+        "text": load_arms().arms[run.arm].text,
+        "endpoints": endpoints(metrics, sealed_accuracy(summary)),
+        "curve": curve(metrics, timing),
+    }
+
+
+def require_published_metrics(folder: RunFolder, stage: str) -> None:
+    """Raise ConfigError unless a stage's metrics are the ones that its checkpoint was published with."""
+    path, checkpoint = folder.metrics(stage), folder.checkpoint(stage)
+    wanted = Manifest.load(checkpoint).facts.get("metrics_sha256")
+    if not path.is_file() or sha256_of(path) != wanted:
+        what = "differs from what was published" if path.is_file() else "is missing"
+        raise ConfigError(f"{path}: {what}; delete {checkpoint / MANIFEST} and run the stage again")
+
+
+def sealed_accuracy(summary: dict[str, Any]) -> float:
+    """avg@1 over the three sealed rings together, of an evaluation's summary."""
+    (value,) = (
+        row["value"]
+        for row in summary["scores"]
+        if row["benchmark"] == POOLED
+        and row["metric"] == "avg@1"
+        and row["control"] == "none"
+        and row["grader"] == "strict"
+    )
+    return float(value)
+
+
+def link(target: Path, at: Path) -> None:
+    """A folder of another run under a name of this one."""
+    at.parent.mkdir(parents=True, exist_ok=True)
+    if not at.is_symlink():
+        at.symlink_to(target.resolve(), target_is_directory=True)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):
+        raise ConfigError(
+            f"{path}: is missing or damaged; delete the stage's manifest and run it again"
+        ) from None

@@ -1,0 +1,35 @@
+"""An SFT checkpoint beside the run's own, for arms: other seeds, or a teacher with other habits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from config.arms import load_arms
+from config.model import RuntimeSection
+from evaluation.experiments.arm import link
+from records.manifest import Manifest
+from records.run_folder import RunFolder
+from trainer.sft.corpus import build_corpus
+from trainer.sft.sft import run_sft
+from trainer.stages.base_checkpoint import make_base
+
+
+def make_origin(name: str, view: Any, runtime: RuntimeSection) -> Manifest:
+    """Train origins/NAME/checkpoints/sft; documents and tokenizer are the run's own unless the teacher changes.
+
+    Args:
+        name: an origin of the arms file.
+        view: model, data, sandbox, rollout and sft, as the origin changes them.
+        runtime: of the main run.
+    """
+    main = RunFolder.of(runtime)
+    paths = runtime.paths.model_copy(update={"results": str(main.origins)})
+    own = runtime.model_copy(update={"run": name, "paths": paths})
+    folder = RunFolder.of(own)
+    link(main.data, folder.data)
+    if load_arms().origins[name].teaches_anew:
+        build_corpus(view, own)
+    else:
+        link(main.corpus, folder.corpus)
+    make_base(view, own)
+    return run_sft(view, own)

@@ -1,0 +1,149 @@
+"""The questions that an evaluation asks: loaded, limited, put as each repeat wants them, graded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from config.model import EvalPlan, RuntimeSection
+from records.digest import digest
+from records.errors import ConfigError
+from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
+from verifier.benchmarks.bfcl_calls import Kind, kind_of, published_checker
+
+if TYPE_CHECKING:
+    from records.problem import Problem
+    from records.trajectory import Trajectory
+    from records.verdict import Verdict
+    from verifier.benchmarks.bfcl_episodes import RunCode
+
+RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
+POOLED = "procedural"
+"""The three rings together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """The problems of one benchmark that a plan asks."""
+
+    benchmark: Benchmark
+    problems: list[Problem]
+    seed: int = 0
+    """Of the order of options."""
+
+    def as_asked(self, problem: Problem, sample: int) -> Problem:
+        """The problem as sample number `sample` sees it: options stand in another order in each repeat."""
+        if self.benchmark.prompt is not PromptKind.CHOICE:
+            return problem
+        from verifier.benchmarks.gpqa_diamond import rearrange
+
+        return rearrange(problem, seed=self.seed, repeat=sample)
+
+    @property
+    def digest(self) -> str:
+        """Identity of what is asked and of its golds: two evaluations with another one are other measurements."""
+        return digest([[problem.id, problem.prompt, problem.answer] for problem in self.problems])
+
+    @property
+    def needs_backend(self) -> bool:
+        """Are there conversations, whose calls run in a sandbox?"""
+        return self.benchmark.scoring is Scoring.FUNCTION_CALLS and any(
+            kind_of(problem.family) is Kind.MULTI_TURN for problem in self.problems
+        )
+
+    def vote(self, trajectory: Trajectory) -> str | None:
+        """The answer of a graded sample; a letter becomes its option, which moves between repeats."""
+        extracted = trajectory.verdicts["strict"].extracted
+        if self.benchmark.prompt is not PromptKind.CHOICE:
+            return extracted
+        from verifier.benchmarks.gpqa_diamond import LETTERS, option_order
+
+        if extracted is None or extracted not in set(LETTERS):
+            return None
+        order = option_order(trajectory.problem, seed=self.seed, repeat=trajectory.sample)
+        return str(order[LETTERS.index(extracted)])
+
+    def grade(
+        self, problem: Problem, trajectory: Trajectory, run_code: RunCode | None = None
+    ) -> dict[str, Verdict]:
+        """Verdicts of one sample, by name of grader.
+
+        Args:
+            problem: as loaded; a repeat's order of options is found from the sample's number.
+            trajectory: the sample.
+            run_code: runs the services of conversations; see `verifier.benchmarks.bfcl_episodes`.
+        """
+        if self.benchmark.scoring is Scoring.FUNCTION_CALLS and kind_of(problem.family) is Kind.MULTI_TURN:
+            from verifier.benchmarks.bfcl_episodes import grade_conversation
+
+            if run_code is None:
+                raise ValueError(f"{problem.id} is a conversation: its calls need a sandbox")
+            return grade_conversation(problem, trajectory, run_code)
+        return self.benchmark.grade(self.as_asked(problem, trajectory.sample), trajectory)
+
+
+def questions_of(
+    plan: EvalPlan, runtime: RuntimeSection, rings: Path | None, seed: int, unavailable: dict[str, str]
+) -> list[Questions]:
+    """Load each benchmark of a plan; what cannot be reached becomes a row that says how to get it.
+
+    Raises:
+        ConfigError: there is no such benchmark, or its data are not the benchmark's.
+    """
+    found = []
+    names = [ring for name in plan.benchmarks for ring in (RINGS if name == POOLED else (name,))]
+    for name in names:
+        try:
+            declared = benchmark(name)
+        except ValueError as error:
+            raise ConfigError(f"eval.plans: {error}") from None
+        data = rings if name.startswith("procedural-") else _folder(runtime.paths.data)
+        try:
+            problems = limited(declared.load(data), plan.limit, seed)
+            require_checker(declared)
+        except DataUnavailable as error:
+            unavailable[name] = str(error)
+            continue
+        except WrongData as error:
+            raise ConfigError(str(error)) from None
+        found.append(Questions(benchmark=declared, problems=problems, seed=seed))
+    return found
+
+
+def require_checker(declared: Benchmark) -> None:
+    """Ask for a benchmark's own checker before anything is sampled. Raises DataUnavailable."""
+    if declared.scoring is Scoring.FUNCTION_CALLS:
+        published_checker()
+    elif declared.scoring is Scoring.INSTRUCTIONS:
+        from verifier.benchmarks.ifeval_checks import require_checks
+
+        require_checks()
+
+
+def refuse_twice(asked: Sequence[tuple[EvalPlan, Sequence[Questions]]]) -> None:
+    """The same sampling twice gives the same samples twice; said before hours of it, not after."""
+    seen: set[tuple[str, float, str]] = set()
+    for plan, questions in asked:
+        for one in questions:
+            sampling = (one.benchmark.name, plan.temperature, plan.control.value)
+            if sampling in seen:
+                raise ConfigError(
+                    f"eval.plans: {one.benchmark.name} at temperature {plan.temperature:g}, control "
+                    f"{plan.control.value}, is asked twice of one checkpoint; name it once"
+                )
+            seen.add(sampling)
+
+
+def limited(problems: list[Problem], limit: int | None, seed: int) -> list[Problem]:
+    """All, or `limit` of them by a seeded draw that keeps their order."""
+    if limit is None or limit >= len(problems):
+        return problems
+    chosen = set(random.Random(f"limit:{seed}").sample(range(len(problems)), limit))
+    return [problem for index, problem in enumerate(problems) if index in chosen]
+
+
+def _folder(data: str | None) -> Path | None:
+    return None if data is None else Path(data)

@@ -1,0 +1,80 @@
+"""IFEval's four numbers as score rows: prompts and instructions, strict and loose, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evaluation.scores.score_rows import Score, Slice, outcomes_of, score
+from records.statistics import FEW_UNITS, resample_weights, wilson
+from records.verdict import VerdictKind
+from verifier.benchmarks.ifeval_checks import four_numbers
+
+if TYPE_CHECKING:
+    from records.trajectory import Trajectory
+
+GRADERS = ("strict", "loose")
+RESAMPLES = 2000
+
+
+def instruction_scores(trajectories: Sequence[Trajectory], about: Slice) -> list[Score]:
+    """avg@k over prompts (all instructions followed) and instructions@k (share of instructions), per grader.
+
+    Instructions of one prompt stand or fall together, so the interval of the second draws prompts.
+    """
+    rows = []
+    for grader in GRADERS:
+        here = replace(about, grader=grader)
+        rows += score(outcomes_of(trajectories, grader), here)
+        rows += _instructions(trajectories, here, rows[-1] if rows else None)
+    return rows
+
+
+def _instructions(trajectories: Sequence[Trajectory], about: Slice, like: Score | None) -> list[Score]:
+    followed: dict[str, list[int]] = {}
+    for trajectory in trajectories:
+        verdict = trajectory.verdicts[about.grader]
+        if verdict.verdict is not VerdictKind.INFRA_FAILED:
+            flags = verdict.extracted or ""
+            counts = followed.setdefault(trajectory.problem, [0, 0])
+            counts[0] += flags.count("1")
+            counts[1] += len(flags)
+    if like is None or not followed:
+        return []
+    counts_P2 = np.array([followed[problem] for problem in sorted(followed)], float)
+    weights = resample_weights(len(counts_P2), seed=about.seed, resamples=RESAMPLES)
+    drawn = weights @ counts_P2
+    shares = drawn[:, 0] / np.maximum(drawn[:, 1], 1)
+    edge = (1 - about.confidence) / 2
+    low, high = np.quantile(shares, [edge, 1 - edge])
+    right, all_of_them = counts_P2.sum(axis=0)
+    share = float(right / max(all_of_them, 1))
+    if len(counts_P2) < FEW_UNITS or low == high:  # a bootstrap of equal values has no width
+        sure = wilson(share * len(counts_P2), len(counts_P2), about.confidence)
+        low, high = sure.low, sure.high
+    return [
+        replace(
+            like,
+            metric="instructions@" + like.metric.partition("@")[2],
+            value=share,
+            low=float(low),
+            high=float(high),
+            questions={},
+            question_se=None,
+            rerun_se=None,
+        )
+    ]
+
+
+def instruction_row(trajectories: Sequence[Trajectory], about: Slice) -> dict[str, Any]:
+    """The four numbers of one evaluation, for the summary."""
+    return {
+        "checkpoint": about.checkpoint,
+        "benchmark": about.benchmark,
+        "temperature": about.temperature,
+        "num_samples": len([t for t in trajectories if t.reward is not None]),
+        **four_numbers([trajectory.verdicts for trajectory in trajectories]),
+    }

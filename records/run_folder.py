@@ -1,0 +1,74 @@
+"""Where things lie in the folder of one run. The rules, the trainer and the analysis agree on these names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.model import RuntimeSection
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """results/<run>."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, runtime: RuntimeSection) -> RunFolder:
+        return cls(Path(runtime.paths.results) / runtime.run)
+
+    @property
+    def name(self) -> str:
+        return self.root.name
+
+    @property
+    def data(self) -> Path:
+        """Problems of every split, one JSONL each, and their manifest."""
+        return self.root / "data"
+
+    @property
+    def corpus(self) -> Path:
+        """Teacher documents."""
+        return self.root / "corpus"
+
+    @property
+    def hard(self) -> Path:
+        """Problems that the filter left for stage 3."""
+        return self.root / "hard"
+
+    def checkpoint(self, name: str) -> Path:
+        return self.root / "checkpoints" / name
+
+    def metrics(self, stage: str) -> Path:
+        return self.root / "metrics" / f"{stage}.jsonl"
+
+    def timing(self, stage: str) -> Path:
+        return self.root / "metrics" / f"{stage}.timing.jsonl"
+
+    def trajectories(self, stage: str) -> Path:
+        return self.root / "trajectories" / f"{stage}.parquet"
+
+    def evaluation(self, checkpoint: str) -> Path:
+        return self.root / "eval" / checkpoint
+
+    def score(self, checkpoint: str) -> Path:
+        return self.root / "score" / checkpoint
+
+    def arm(self, name: str) -> Path:
+        """Summary of one experiment arm."""
+        return self.root / "arms" / f"{name}.json"
+
+    @property
+    def origins(self) -> Path:
+        """Run folders of the SFT checkpoints that arms start from beside the run's own."""
+        return self.root / "origins"
+
+    def work(self, job: str) -> Path:
+        """Undeclared working folder of a resumable job."""
+        return self.root / "work" / job
+
+    @property
+    def near_limit_calls(self) -> Path:
+        """Recorded results of tool calls near their time limit (`sandbox.client.near_limit`), for all jobs of the run."""
+        return self.root / "work" / "near_limit_calls.jsonl"

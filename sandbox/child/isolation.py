@@ -1,0 +1,315 @@
+"""The layers between the code and the machine: which this kernel and this user offer, and which are enough.
+
+Probing happens once, at start, in throw-away children, so that a refusal of the kernel costs nothing later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import resource
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from sandbox.child import kernel, seccomp
+from sandbox.child import root_view as view
+
+
+class Layer(StrEnum):
+    """One independent barrier."""
+
+    SLOT_UID = "slot_uid"
+    """Each running call has a user id of its own (root only)."""
+    NO_CAPABILITIES = "no_capabilities"
+    """A call that must stay root has no root powers."""
+    RLIMITS = "rlimits"
+    NO_NEW_PRIVS = "no_new_privs"
+    SECCOMP = "seccomp"
+    LANDLOCK = "landlock"
+    """No file but the interpreter's and the call's own folder."""
+    SIGNAL_SCOPE = "signal_scope"
+    """No signals to processes outside (Landlock, kernel >= 6.12)."""
+    SIGNAL_FILTER = "signal_filter"
+    """No signals at all; stands in where there is neither a slot uid nor a signal scope."""
+    PARENT_DEATH = "parent_death"
+    """Everything dies with the supervisor."""
+    PRIVATE_ROOT = "private_root"
+    """No path exists but the interpreter's, read only, and the call's own folder (mounts allowed)."""
+    BOUNDED_TMP = "bounded_tmp"
+    """The folder of each call is a tmpfs of its own, bounded in bytes and files (mounts allowed)."""
+    FIXED_ADDRESSES = "fixed_addresses"
+    """No address randomisation: memory is mapped alike in every start."""
+    HUGE_PAGES = "huge_pages"
+    """Fewer page-table entries to copy per fork. Speed, not safety."""
+    EAGER_PAGES = "eager_pages"
+    """What every call writes is copied by the fork, not fault by fault. Speed, not safety."""
+
+
+class Level(StrEnum):
+    """How much isolation is enough; each includes the ones before."""
+
+    NONE = "none"
+    LIMITS = "limits"
+    """Resource limits and death with the parent."""
+    SYSCALLS = "syscalls"
+    """No processes, no sockets, no privileges."""
+    FILES = "files"
+    """Own folder only, and calls cannot touch each other."""
+    PATHS = "paths"
+    """Nothing else can even be asked for, and no call can fill the others' folders."""
+
+
+_NEEDED: dict[Level, tuple[Layer, ...]] = {
+    Level.NONE: (),
+    Level.LIMITS: (Layer.RLIMITS, Layer.PARENT_DEATH),
+    Level.SYSCALLS: (Layer.NO_NEW_PRIVS, Layer.SECCOMP),
+    Level.FILES: (Layer.LANDLOCK,),
+    Level.PATHS: (Layer.PRIVATE_ROOT, Layer.BOUNDED_TMP),
+}
+MIN_LANDLOCK_ABI = 3
+"""Before it a call could truncate what it may only read."""
+_SEPARATION = (Layer.SLOT_UID, Layer.SIGNAL_SCOPE, Layer.SIGNAL_FILTER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerState:
+    """Whether a layer is in use, and why not."""
+
+    layer: Layer
+    used: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolationReport:
+    """What was probed."""
+
+    states: tuple[LayerState, ...]
+    landlock_abi: int
+
+    @property
+    def used(self) -> frozenset[Layer]:
+        return frozenset(state.layer for state in self.states if state.used)
+
+    @property
+    def level(self) -> Level:
+        """The highest level whose layers are all in use."""
+        reached = Level.NONE
+        for level in Level:
+            if not all(layer in self.used for layer in _NEEDED[level]):
+                break
+            if level is Level.FILES and not self.used.intersection(_SEPARATION):
+                break
+            reached = level
+        return reached
+
+    def missing_for(self, minimum: Level) -> str:
+        """What is lacking for `minimum`, in words; empty when nothing is."""
+        levels = list(Level)
+        if levels.index(self.level) >= levels.index(minimum):
+            return ""
+        wanted = {layer for level in levels[: levels.index(minimum) + 1] for layer in _NEEDED[level]}
+        lacking = [f"{s.layer} ({s.why})" for s in self.states if s.layer in wanted and not s.used]
+        if minimum in (Level.FILES, Level.PATHS) and not self.used.intersection(_SEPARATION):
+            lacking.append("one of " + ", ".join(_SEPARATION))
+        return "; ".join(lacking)
+
+
+def interpreter_folders(python_prefixes: Collection[str] | None = None) -> tuple[str, ...]:
+    """Folders and files that imports read: the standard library, installed packages, shared libraries."""
+    prefixes = tuple(python_prefixes or (sys.prefix, sys.base_prefix))
+    found = [
+        os.path.realpath(entry)
+        for entry in sys.path
+        if entry and os.path.isdir(entry) and any(_is_beneath(entry, prefix) for prefix in prefixes)
+    ]
+    found += [os.path.join(sys.base_prefix, "lib")]
+    found += ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib"]
+    found += ["/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/usr/share/zoneinfo", "/usr/share/fonts"]
+    found += ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
+    return tuple(dict.fromkeys(entry for entry in found if os.path.exists(entry)))
+
+
+def program_folders() -> tuple[str, ...]:
+    """Where programs lie that code may start, when it may start any: the interpreter's and the system's."""
+    folders = (
+        "/bin",
+        "/usr/bin",
+        os.path.dirname(sys.executable),
+        os.path.dirname(os.path.realpath(sys.executable)),
+    )
+    return tuple(dict.fromkeys(folder for folder in folders if os.path.isdir(folder)))
+
+
+def _is_beneath(path: str, prefix: str) -> bool:
+    return path.startswith(prefix.rstrip("/") + "/lib")
+
+
+def _succeeds(action: Callable[[], None]) -> str:
+    """Run `action` in a child; empty when it works, else what the kernel said."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+            os._exit(0)
+        except BaseException as error:
+            os.write(write_end, str(error).encode("utf-8", "replace")[:400])
+            os._exit(1)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        said = pipe.read().decode()
+    status = os.waitpid(pid, 0)[1]
+    return said or ("" if status == 0 else f"probe ended with status {status}")
+
+
+def _read_interpreter() -> None:
+    for folder in sys.path:
+        if folder.startswith((sys.prefix, sys.base_prefix)) and os.path.isdir(folder):
+            os.listdir(folder)
+    with open(os.__file__, "rb"):
+        pass
+
+
+def _probe_slot_uid(uid: int, enter_view: Callable[[], None]) -> str:
+    if os.geteuid() != 0:
+        return "the caller is not root"
+
+    def read_interpreter() -> None:
+        enter_view()
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        _read_interpreter()
+
+    said = _succeeds(read_interpreter)
+    return f"the interpreter is not readable by other users ({said})" if said else ""
+
+
+def _probe_seccomp() -> str:
+    if not seccomp.is_supported():
+        return f"system calls of {kernel.MACHINE} are not known"
+
+    def load() -> None:
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        seccomp.server_filter().load()
+        seccomp.child_filter().load()
+
+    return _succeeds(load)
+
+
+def _probe_landlock(abi: int) -> str:
+    if abi < 1:
+        return "this kernel has no Landlock, or it is switched off"
+    if abi < MIN_LANDLOCK_ABI:
+        return f"needs Landlock ABI {MIN_LANDLOCK_ABI}, the kernel has {abi}: code could truncate files"
+
+    def restrict() -> None:
+        ruleset = kernel.landlock_ruleset(abi, scoped=False)
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        kernel.landlock_restrict(ruleset)
+
+    return _succeeds(restrict)
+
+
+def _pin_one_page() -> None:
+    page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    page[0] = 1
+    start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    os.close(kernel.pin([(start, start + mmap.PAGESIZE)]))
+
+
+def _probe_mounts(folder: str) -> str:
+    def mount() -> None:
+        kernel.enter_mount_namespace()
+        kernel.mount_tmpfs(folder, 2**20, 64)
+
+    said = _succeeds(mount)
+    who = "for this user" if os.geteuid() else "even for root"
+    return f"mounts are not allowed here {who} ({said})" if said else ""
+
+
+def _enter_view(folder: str, readable: Collection[str]) -> None:
+    """In a probe: go where a call would."""
+    kernel.enter_mount_namespace()
+    view.build(folder, readable)
+    view.enter(folder)
+
+
+def _probe_view(folder: str, readable: Collection[str]) -> str:
+    def read_interpreter() -> None:
+        _enter_view(folder, readable)
+        _read_interpreter()
+
+    return _succeeds(read_interpreter)
+
+
+def _probe_signal(abi: int, has_uid: bool, disabled: Collection[str]) -> tuple[str, str]:
+    """Why there is no signal scope, and why the stand-in filter is not needed."""
+    scope = "" if abi >= 6 else f"needs Landlock ABI 6, the kernel has {abi}"
+    if Layer.SIGNAL_SCOPE in disabled:
+        scope = "switched off"
+    needed = not has_uid and bool(scope)
+    return scope, "" if needed else "signal_scope or slot_uid does it"
+
+
+def probe(
+    folder: str, *, first_uid: int, readable: Collection[str] = (), disabled: Collection[str] = ()
+) -> IsolationReport:
+    """Try what every layer needs of the kernel. The layers themselves are tried by the first call: `sandbox.server.layer_trial`.
+
+    Args:
+        folder: an existing folder to mount on.
+        first_uid: user id of the first seat.
+        readable: what calls may read.
+        disabled: layers to leave out, for tests.
+    """
+    abi = kernel.landlock_abi()
+    is_root = os.geteuid() == 0
+    why: dict[Layer, str] = {}
+    why[Layer.BOUNDED_TMP] = _probe_mounts(folder)
+    why[Layer.PRIVATE_ROOT] = why[Layer.BOUNDED_TMP] or _probe_view(folder, readable)
+    why[Layer.SECCOMP] = _probe_seccomp()
+    why[Layer.LANDLOCK] = _probe_landlock(abi)
+    for layer in (Layer.PRIVATE_ROOT, Layer.SECCOMP, Layer.LANDLOCK):
+        if layer in disabled:
+            why[layer] = "switched off"
+    has_view = not why[Layer.PRIVATE_ROOT]
+    why[Layer.SLOT_UID] = (
+        "switched off"
+        if Layer.SLOT_UID in disabled
+        else _probe_slot_uid(
+            first_uid, (lambda: _enter_view(folder, readable)) if has_view else (lambda: None)
+        )
+    )
+    has_uid = not why[Layer.SLOT_UID]
+    has_capabilities = has_view if not is_root else not has_uid
+    why[Layer.NO_CAPABILITIES] = "" if has_capabilities else "the calls have none to lose"
+    why[Layer.RLIMITS] = ""
+    why[Layer.NO_NEW_PRIVS] = _succeeds(lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
+    usable_abi = 0 if why[Layer.LANDLOCK] else abi
+    why[Layer.SIGNAL_SCOPE], why[Layer.SIGNAL_FILTER] = _probe_signal(usable_abi, has_uid, disabled)
+    why[Layer.SIGNAL_FILTER] = why[Layer.SIGNAL_FILTER] or why[Layer.SECCOMP]
+    why[Layer.PARENT_DEATH] = ""
+    why[Layer.FIXED_ADDRESSES] = _succeeds(kernel.disable_address_randomisation)
+    why[Layer.HUGE_PAGES] = (
+        "" if Path("/sys/kernel/mm/transparent_hugepage").exists() else "kernel without huge pages"
+    )
+    why[Layer.EAGER_PAGES] = _succeeds(_pin_one_page)
+    for layer in disabled:
+        why[Layer(layer)] = "switched off"
+    states = tuple(
+        LayerState(layer=layer, used=not why[layer], why=why[layer] or "in use") for layer in Layer
+    )
+    return IsolationReport(states=states, landlock_abi=usable_abi)
+
+
+def descriptor_limit() -> int:
+    """Raise this process's limit of open descriptors to what it may have; the new limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard

@@ -1,0 +1,56 @@
+"""The root folder that a call sees where mounts are allowed: the interpreter, read only, and one folder of its own.
+
+Built once per supervisor; each seat has a copy of it (one mount call), with the folder of that seat on top. No other
+path of the machine exists there, so none can be opened, changed or asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from sandbox.child import kernel
+
+_VIEW_BYTES, _VIEW_INODES = 2**20, 4096
+
+
+SEAT = "/seat"
+"""Holds the folder of the call: a Landlock rule reaches into a mount from above its place, not from there."""
+INSIDE = f"{SEAT}/tmp"
+"""Where the folder of a call lies in the view."""
+
+
+def build(view: str, readable: Collection[str]) -> None:
+    """Mount on the existing folder `view` what calls may read, each at its own path.
+
+    Raises:
+        OSError: the kernel refuses a mount.
+    """
+    kernel.mount_tmpfs(view, _VIEW_BYTES, _VIEW_INODES)
+    os.chmod(view, 0o755)
+    shown: list[str] = []
+    for path in sorted({*readable, *(os.path.realpath(path) for path in readable)}):
+        if not any(path.startswith(f"{parent}/") for parent in shown):
+            _show(path, view + path)
+            shown.append(path)
+    os.makedirs(view + INSIDE, exist_ok=True)
+    kernel.make_read_only(view)
+
+
+def _show(path: str, target: str) -> None:
+    is_folder = os.path.isdir(path)
+    os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)
+    if not is_folder:
+        with open(target, "x"):
+            pass
+    try:
+        kernel.bind(path, target)
+    except OSError:  # in a user namespace, what is mounted beneath must come along
+        kernel.bind(path, target, recursive=True)
+    kernel.make_read_only(target, with_devices=path.startswith("/dev/"))
+
+
+def enter(root: str) -> None:
+    """Make `root` the root folder of this process, which then works in the folder of the call."""
+    os.chroot(root)
+    os.chdir(INSIDE)

@@ -1,0 +1,340 @@
+"""System calls refused to the code: a list of refusals on the fork server, a list of permissions on each child.
+
+The fork server must fork and change uid, so it keeps more than its children. They may make the calls of
+`sandbox.child.syscalls` and no other: none that changes modes, owners, times or attributes of a file, by whatever name. A
+refusal is an errno (EPERM: Python raises PermissionError), never a kill, so that the code sees an ordinary exception.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+from sandbox.child import syscalls
+from sandbox.child.kernel import MACHINE, FilterProgram
+
+# (x86_64, aarch64) numbers; None where the machine has no such call.
+_NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "accept": (43, 202),
+    "accept4": (288, 242),
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bind": (49, 200),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "connect": (42, 203),
+    "delete_module": (176, 106),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fork": (57, None),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "ioprio_set": (251, 30),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "kill": (62, 129),
+    "listen": (50, 201),
+    "lookup_dcookie": (212, 18),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "migrate_pages": (256, 238),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "mq_open": (240, 180),
+    "msgget": (68, 186),
+    "name_to_handle_at": (303, 264),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "perf_event_open": (298, 241),
+    "personality": (135, 92),
+    "pidfd_getfd": (438, 438),
+    "pidfd_open": (434, 434),
+    "pidfd_send_signal": (424, 424),
+    "pivot_root": (155, 41),
+    "prctl": (157, 167),
+    "prlimit64": (302, 261),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "recvmmsg": (299, 243),
+    "recvmsg": (47, 212),
+    "request_key": (249, 218),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semget": (64, 190),
+    "sendmmsg": (307, 269),
+    "sendmsg": (46, 211),
+    "sendto": (44, 206),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "setpgid": (109, 154),
+    "setpriority": (141, 140),
+    "setsid": (112, 157),
+    "settimeofday": (164, 170),
+    "shmat": (30, 196),
+    "shmget": (29, 194),
+    "socket": (41, 198),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "sysfs": (139, None),
+    "syslog": (103, 116),
+    "tgkill": (234, 131),
+    "tkill": (200, 130),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "ustat": (136, None),
+    "vfork": (58, None),
+    "vhangup": (153, 58),
+}
+
+# What the fork server itself does or must hand to the child to do; everything else on the list is refused to both.
+_CHILD_ONLY = [
+    "chroot",
+    "clone",
+    "clone3",
+    "fork",
+    "vfork",
+    "kill",
+    "tkill",
+    "tgkill",
+    "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo",
+    "setsid",
+    "setpgid",
+    "setpriority",
+    "sched_setaffinity",
+    "sched_setattr",
+    "sched_setparam",
+    "sched_setscheduler",
+    "ioprio_set",
+    "prctl",
+    "prlimit64",
+    "memfd_create",
+    "pidfd_open",
+    "pidfd_send_signal",
+    "recvmsg",
+    "sendmsg",
+    "sendto",
+]
+_SIGNALS = ["kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"]
+_PROCESSES = ["clone", "clone3", "fork", "vfork", "execve", "execveat"]
+# Decided by an argument, below.
+_BY_ARGUMENT = ("clone", "fcntl", "ioctl", "prctl", "prlimit64", "sendto")
+
+_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_CLONE_THREAD = 0x00010000
+_CLONE_NEW_NAMESPACES = 0x7E020000
+_PRCTL_ALLOWED = {
+    "PR_GET_PDEATHSIG": 2,
+    "PR_GET_DUMPABLE": 3,
+    "PR_SET_NAME": 15,
+    "PR_GET_NAME": 16,
+    "PR_CAPBSET_READ": 23,
+    "PR_GET_NO_NEW_PRIVS": 39,
+    "PR_SET_VMA": 0x53564D41,
+}
+_FCNTL_ALLOWED = {
+    "F_DUPFD": 0,
+    "F_GETFD": 1,
+    "F_SETFD": 2,
+    "F_GETFL": 3,
+    "F_SETFL": 4,
+    "F_GETLK": 5,
+    "F_SETLK": 6,
+    "F_SETLKW": 7,
+    "F_OFD_GETLK": 36,
+    "F_OFD_SETLK": 37,
+    "F_OFD_SETLKW": 38,
+    "F_DUPFD_CLOEXEC": 1030,
+    "F_GETPIPE_SZ": 1032,
+    "F_ADD_SEALS": 1033,
+    "F_GET_SEALS": 1034,
+}
+"""A child sets one seal, the last that its job file takes. Not F_SETOWN and F_SETSIG, which send signals, nor
+F_SETLEASE and F_NOTIFY, which act on files of others."""
+_IOCTL_ALLOWED = {
+    "TCGETS": 0x5401,
+    "TIOCGPGRP": 0x540F,
+    "TIOCGWINSZ": 0x5413,
+    "FIONREAD": 0x541B,
+    "FIONBIO": 0x5421,
+    "FIONCLEX": 0x5450,
+    "FIOCLEX": 0x5451,
+    "TCGETS2": 0x802C542A,
+}
+"""Not those that change attributes of a file (FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY): an owner may, by reading it."""
+_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_NR_OFFSET, _ARCH_OFFSET = 0, 4
+_LOAD, _JEQ, _JGT, _JGE, _JSET, _RET = 0x20, 0x15, 0x25, 0x35, 0x45, 0x06
+
+
+def is_supported() -> bool:
+    """Whether the call numbers of this machine are known."""
+    return MACHINE in _ARCHITECTURE
+
+
+def _instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, when_true, when_false, value)
+
+
+def _argument_offset(index: int) -> int:
+    return 16 + 8 * index
+
+
+def _of_machine(numbers: tuple[int | None, int | None]) -> int | None:
+    return numbers[0 if MACHINE == "x86_64" else 1]
+
+
+def _number(name: str) -> int | None:
+    return _of_machine(_NUMBERS[name])
+
+
+def _prologue() -> list[bytes]:
+    code = [
+        _instruction(_LOAD, _ARCH_OFFSET),
+        _instruction(_JEQ, _ARCHITECTURE[MACHINE], 1, 0),
+        _instruction(_RET, _KILL_PROCESS),
+        _instruction(_LOAD, _NR_OFFSET),
+    ]
+    if MACHINE == "x86_64":  # the x32 table would offer every call a second time
+        code += [_instruction(_JGE, 0x40000000, 0, 1), _instruction(_RET, _ERRNO | errno.EPERM)]
+    return code
+
+
+def _deny(names: list[str], error: int = errno.EPERM) -> list[bytes]:
+    code = []
+    for name in names:
+        number = _number(name)
+        if number is not None:
+            code += [_instruction(_JEQ, number, 0, 1), _instruction(_RET, _ERRNO | error)]
+    return code
+
+
+def _guard(name: str, test: list[bytes]) -> list[bytes]:
+    """Apply `test`, which may return, when the call is `name`; then load the call number again."""
+    number = _of_machine(syscalls.NUMBERS[name])
+    assert number is not None
+    test = [*test, _instruction(_LOAD, _NR_OFFSET)]
+    return [_instruction(_JEQ, number, 0, len(test)), *test]
+
+
+def _refuse() -> bytes:
+    return _instruction(_RET, _ERRNO | errno.EPERM)
+
+
+def server_filter(*, allow_processes: bool = False) -> FilterProgram:
+    """What neither the fork server nor its children may call."""
+    spared = [*_CHILD_ONLY, *(_PROCESSES if allow_processes else ())]
+    names = sorted(name for name in _NUMBERS if name not in spared)
+    return FilterProgram([*_prologue(), *_deny(names), _instruction(_RET, _ALLOW)])
+
+
+def allowed_names(*, allow_processes: bool = False, deny_signals: bool = False) -> list[str]:
+    """Calls that a child may make; those of `_BY_ARGUMENT` with some arguments only."""
+    names = [name for name in syscalls.NUMBERS if not (deny_signals and name in _SIGNALS)]
+    return [*names, *(name for name in _PROCESSES if allow_processes and name not in ("clone", "clone3"))]
+
+
+def _only(values: dict[str, int], argument: int) -> list[bytes]:
+    """Refuse the call unless the low word of an argument is one of `values`."""
+    tests = [_instruction(_JEQ, value, len(values) - k, 0) for k, value in enumerate(values.values())]
+    return [_instruction(_LOAD, _argument_offset(argument)), *tests, _refuse()]
+
+
+def _only_null(argument: int) -> list[bytes]:
+    offset = _argument_offset(argument)
+    code = []
+    for word in (offset, offset + 4):
+        code += [_instruction(_LOAD, word), _instruction(_JEQ, 0, 1, 0), _refuse()]
+    return code
+
+
+def _guards(*, allow_processes: bool) -> list[bytes]:
+    """What is decided by an argument."""
+    flags = _instruction(_LOAD, _argument_offset(0))
+    if allow_processes:
+        clone = [flags, _instruction(_JSET, _CLONE_NEW_NAMESPACES, 0, 1), _refuse()]
+    else:
+        clone = [flags, _instruction(_JSET, _CLONE_THREAD, 1, 0), _refuse()]
+    own_process = [_instruction(_LOAD, _argument_offset(0)), _instruction(_JEQ, 0, 1, 0), _refuse()]
+    return [
+        *_guard("fcntl", _only(_FCNTL_ALLOWED, 1)),
+        *_guard("ioctl", _only(_IOCTL_ALLOWED, 1)),
+        *_guard("clone", clone),
+        *_guard("prctl", _only(_PRCTL_ALLOWED, 0)),
+        *_guard("prlimit64", own_process),
+        *_guard("sendto", _only_null(4)),
+    ]
+
+
+def _allow_only(numbers: list[int]) -> list[bytes]:
+    """Allow these calls, refuse the rest: one comparison of both ends for each run of numbers."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    code = []
+    for first, last in runs:
+        code += [
+            _instruction(_JGE, first, 1, 0),
+            _refuse(),
+            _instruction(_JGT, last, 1, 0),
+            _instruction(_RET, _ALLOW),
+        ]
+    return [*code, _instruction(_JGT, syscalls.NEWEST, 1, 0), _refuse(), _absent()]
+
+
+def _absent() -> bytes:
+    return _instruction(_RET, _ERRNO | errno.ENOSYS)
+
+
+def child_filter(*, allow_processes: bool = False, deny_signals: bool = False) -> FilterProgram:
+    """What a child may call at all."""
+    names = allowed_names(allow_processes=allow_processes, deny_signals=deny_signals)
+    numbers = [_of_machine(syscalls.NUMBERS.get(name) or _NUMBERS[name]) for name in names]
+    # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist.
+    return FilterProgram(
+        [
+            *_prologue(),
+            *_deny(["clone3"], errno.ENOSYS),
+            *_guards(allow_processes=allow_processes),
+            *_allow_only([number for number in numbers if number is not None]),
+        ]
+    )

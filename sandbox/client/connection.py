@@ -1,0 +1,217 @@
+"""The line from a client to one supervisor: a socket, the thread that reads it, and the process at the other end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from records.errors import UserError
+from sandbox.server import call_folders as scratch
+from sandbox.server import fork_servers as fleet
+from sandbox.server import orphans
+from sandbox.server.supervisor_state import READ_BYTES
+from sandbox.settings import Settings
+from sandbox.wire import FrameReader, Kind, WireError, pack
+
+if TYPE_CHECKING:
+    from sandbox.client.client import Caller
+
+MISSED_HEARTBEATS = 5
+"""A node that answers none of so many is taken for dead."""
+
+
+class SandboxError(UserError):
+    """The sandbox could not be started; the message says why and what to do."""
+
+
+class Link:
+    """The socket to one supervisor, and the thread that reads it."""
+
+    def __init__(self, owner: Caller, link: socket.socket, *, heartbeat_s: float | None = None) -> None:
+        self._owner = owner
+        self._socket = link
+        self._heartbeat_s = heartbeat_s
+        self._heard_t = time.monotonic()
+        self._reader = FrameReader()
+        self._outbox: deque[bytes] = deque()
+        self._send_lock = threading.Lock()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._is_closing = False
+        self._thread: threading.Thread | None = None
+
+    def handshake(self) -> dict[str, Any]:
+        """Wait until the supervisor is ready."""
+        self._socket.settimeout(180.0)
+        try:
+            while True:
+                data = self._socket.recv(1 << 16)
+                frames = self._reader.feed(data) if data else [(Kind.FAILED, 0, b"it died at once")]
+                for kind, _, payload in frames:
+                    if kind is Kind.READY:
+                        self._socket.setblocking(False)
+                        return json.loads(payload)
+                    self.reap()
+                    raise SandboxError(f"the sandbox cannot start: {payload.decode('utf-8', 'replace')}")
+        except TimeoutError as error:
+            self.reap()
+            raise SandboxError("the sandbox did not start within 180 s") from error
+        except (OSError, ValueError):
+            self.reap()
+            raise
+
+    def listen(self) -> None:
+        self._thread = threading.Thread(target=self._listen, name="sandbox-client", daemon=True)
+        self._thread.start()
+
+    def send(self, frame: bytes) -> None:
+        """Send now what the socket takes; the thread sends the rest."""
+        with self._send_lock:
+            if not self._outbox:
+                with contextlib.suppress(BlockingIOError, OSError):
+                    frame = frame[self._socket.send(frame) :]
+            if frame:
+                self._outbox.append(frame)
+                self._wake()
+
+    def _wake(self) -> None:
+        if self._wake_write >= 0:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._wake_write, b"x")
+
+    def _listen(self) -> None:
+        poller = select.poll()
+        poller.register(self._wake_read, select.POLLIN)
+        events = select.POLLIN
+        poller.register(self._socket.fileno(), events)
+        while not self._is_closing:
+            for descriptor, _ in poller.poll(self._pause_ms()):
+                if descriptor == self._wake_read:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wake_read, 4096)
+            if not (self._read() and self._is_heard()) and not self._is_closing:
+                self._owner._on_death(self)
+                return
+            wanted = select.POLLIN | (0 if self._flush() else select.POLLOUT)
+            if wanted != events:
+                events = wanted
+                poller.modify(self._socket.fileno(), events)
+
+    def _pause_ms(self) -> float | None:
+        """How long the line may be silent before there is something to do."""
+        waits = (self._heartbeat_s, self._owner.on_pause())
+        return min((1000 * wait_s for wait_s in waits if wait_s is not None), default=None)
+
+    def _flush(self) -> bool:
+        with self._send_lock:
+            while self._outbox:
+                data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
+                self._outbox.clear()
+                try:
+                    num_sent = self._socket.send(data)
+                except BlockingIOError:
+                    num_sent = 0
+                except OSError:
+                    return True
+                if num_sent < len(data):
+                    self._outbox.append(data[num_sent:])
+                    return False
+            return True
+
+    def _read(self) -> bool:
+        """Pass on what has arrived; False when the supervisor is gone."""
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        self._heard_t = time.monotonic()
+        try:
+            self._owner._on_frames(self._reader.feed(data))
+        except WireError:
+            return False
+        return True
+
+    def _is_heard(self) -> bool:
+        """Ask for a sign of life when the line is silent; False after several went unanswered."""
+        if self._heartbeat_s is None:
+            return True
+        silent_s = time.monotonic() - self._heard_t
+        if silent_s >= self._heartbeat_s:
+            self.send(pack(Kind.HEARTBEAT, 0))
+        return silent_s < MISSED_HEARTBEATS * self._heartbeat_s
+
+    def close(self) -> None:
+        """Hang up; the supervisor cleans up and ends."""
+        self._is_closing = True
+        with self._send_lock:
+            self._wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=10.0)
+        self.reap(wait_s=10.0)
+
+    def reap(self, wait_s: float = 0.5) -> None:
+        """Let go of the other side."""
+        self._socket.close()
+        with self._send_lock:
+            pipe = (self._wake_read, self._wake_write)
+            self._wake_read = self._wake_write = -1
+        for descriptor in pipe:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+class ProcessLink(Link):
+    """A supervisor of our own, as a child process."""
+
+    def __init__(self, settings: Settings, owner: Caller) -> None:
+        ours, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            fleet.command(settings.python, "supervise", settings.to_text()),
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            env=fleet.clean_environment(),
+            cwd="/",
+            process_group=0,
+        )
+        theirs.close()
+        super().__init__(owner, ours)
+        self._settings = settings
+        self._traces: orphans.Traces | None = None
+        self._namespace = -1
+
+    def handshake(self) -> dict[str, Any]:
+        """Wait until the supervisor is ready, and keep what tells its processes from others."""
+        started = super().handshake()
+        if self._settings.allow_processes:
+            traces = started["traces"]
+            if traces["mount_namespace"]:
+                self._namespace = os.open(f"/proc/{self._process.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            self._traces = orphans.Traces(**traces)
+        return started
+
+    def reap(self, wait_s: float = 0.5) -> None:
+        """Make sure the process is gone."""
+        super().reap()
+        try:
+            self._process.wait(timeout=wait_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._settings.allow_processes and self._traces is not None:
+            orphans.sweep(self._traces)
+        if self._namespace >= 0:
+            os.close(self._namespace)
+            self._namespace = -1
+        # A bounded folder is mounted for the supervisor alone: only from outside, and after it, can it be removed.
+        scratch.sweep(self._settings.tmp_dir)

@@ -1,0 +1,72 @@
+"""Equal calls run once: the rollouts of a group often ask the tool the same thing.
+
+Of the calls of a step on the tiny run, two thirds repeat an earlier one of that step. Where the program is pure
+(`sandbox.client.purity`) its result is known, and another process would only find it again. Stateless calls only: a session
+has a past. Only where addresses are fixed (`Sandbox.has_fixed_addresses`): a set of types is ordered by them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import Future
+from dataclasses import replace
+
+from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.client import Caller
+from sandbox.client.near_limit import NearLimitCalls
+from sandbox.client.purity import is_pure
+from sandbox.client.tool_runner import ToolRunner
+
+_Program = tuple[str, str, Limits]
+_MOST_KEPT = 4096
+"""Programs whose results are kept; those first asked for the longest ago go first."""
+
+
+class EqualCalls(ToolRunner):
+    """Passes calls on, but for one whose pure program is under way or done: that one gets the same result.
+
+    Only how the code itself ended is repeated. A call that met a limit or was lost says nothing of the next one,
+    which goes to the tool on its own; in a deterministic run that is `NearLimitCalls`, which repeats the limit.
+    A repeated result took no time: its measured quantities are 0.
+    """
+
+    def __init__(self, tool: Caller | NearLimitCalls) -> None:
+        self._tool = tool
+        self._first: OrderedDict[_Program, Future[ToolResult]] = OrderedDict()
+
+    def submit(self, call: ToolCall) -> Future[ToolResult]:
+        if call.session is not None or not is_pure(call.code):
+            return self._tool.submit(call)
+        program = (call.code, call.stdin, call.limits)
+        first = self._first.get(program)
+        if first is not None and (not first.done() or _is_told_by_code(first.result())):
+            return self._repeat(first, call)
+        first = self._tool.submit(call)
+        self._first[program] = first
+        if len(self._first) > _MOST_KEPT:
+            self._first.popitem(last=False)
+        return first
+
+    def _repeat(self, first: Future[ToolResult], call: ToolCall) -> Future[ToolResult]:
+        own: Future[ToolResult] = Future()
+
+        def answer(done: Future[ToolResult]) -> None:
+            result = done.result()
+            if _is_told_by_code(result):
+                own.set_result(replace(result.without_clock(), id=call.id))
+            else:
+                self._tool.submit(call).add_done_callback(lambda other: own.set_result(other.result()))
+
+        first.add_done_callback(answer)
+        return own
+
+    def close_session(self, name: str) -> None:
+        """End a session of the tool behind."""
+        self._tool.close_session(name)
+
+    def close(self) -> None:
+        self._tool.close()
+
+
+def _is_told_by_code(result: ToolResult) -> bool:
+    return result.status in (Status.OK, Status.ERROR)

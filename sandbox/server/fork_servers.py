@@ -1,0 +1,178 @@
+"""The supervisor's side of its fork servers: start them, send requests, notice their death."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from sandbox.child.fork_server import REPLY, REQUEST, Op
+from sandbox.child.jail import JailPlan
+from sandbox.server.start_up import StartError
+from sandbox.settings import Settings
+
+PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+START_WITHIN_S = 120.0
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sandbox.{module} import main; main()"
+_THREADS = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
+
+
+def clean_environment() -> dict[str, str]:
+    """What our processes see of the environment: nothing of the caller's but where libraries lie."""
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/nonexistent",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "MALLOC_ARENA_MAX": "2",
+        "LD_BIND_NOW": "1",
+        "MPLBACKEND": "Agg",
+        **_THREADS,
+    }
+    if "LD_LIBRARY_PATH" in os.environ:
+        environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+    return environment
+
+
+def command(python: str, module: str, orders: str) -> list[str]:
+    """The command line that runs `main` of a module of this package in a fresh interpreter."""
+    return [python, "-s", "-P", "-B", "-c", _BOOT.format(module=module), PACKAGE_ROOT, orders]
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """One running fork server."""
+
+    tier: int
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    is_ready: bool = False
+    start_t: float = field(default_factory=time.monotonic)
+    seats: set[int] = field(default_factory=set)
+    backlog: deque[tuple[bytes, tuple[int, ...]]] = field(default_factory=deque)
+
+    def ask(
+        self, op: Op, seat: int, *, job_bytes: int = 0, cpu_s: float = 0.0, descriptors: tuple[int, ...] = ()
+    ) -> None:
+        """Send a request; it waits here while the socket is full. The caller keeps its descriptors open meanwhile."""
+        self.backlog.append((REQUEST.pack(op, seat, job_bytes, cpu_s), descriptors))
+        self.flush()
+
+    def flush(self) -> bool:
+        """Send what waits; True when nothing is left."""
+        while self.backlog:
+            message, descriptors = self.backlog[0]
+            rights = (
+                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+            )
+            try:
+                self.control.sendmsg([message], rights)
+            except BlockingIOError:
+                return False
+            except (
+                OSError
+            ):  # it died: its end of the socket will tell; or too much is under way: a later flush tells
+                return True
+            self.backlog.popleft()
+        return True
+
+    def stop(self) -> None:
+        """Kill it (its children follow) and reap it."""
+        self.process.kill()
+        self.process.wait()
+        self.control.close()
+
+
+class Fleet:
+    """Which of the fork servers takes a call, and how long calls wait while none can."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._wait_s = settings.server_wait_s
+        self._ready_t = time.monotonic()
+
+    def pick(self, servers: Collection[Server], tier: int) -> Server | None:
+        """The least busy ready one of a tier, else of the next richer tier, else any; None when none is ready."""
+        ready = [server for server in servers if server.is_ready]
+        best = min((server.tier for server in ready if server.tier >= tier), default=None)
+        if best is None:
+            return ready[0] if ready else None
+        return min((server for server in ready if server.tier == best), key=lambda server: len(server.seats))
+
+    def keep_house(self, servers: Collection[Server], now: float) -> bool:
+        """Send what waits, end what does not start; False when none has been ready for too long."""
+        for server in servers:
+            server.flush()
+            if not server.is_ready and now - server.start_t > START_WITHIN_S:
+                server.process.kill()
+        if any(server.is_ready for server in servers):
+            self._ready_t = now
+        return now - self._ready_t <= self._wait_s
+
+
+def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[str, ...]) -> Server:
+    """Start the fork server of a tier; it says READY or FAILED on its socket later."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    orders = {
+        "control": theirs.fileno(),
+        "package_root": PACKAGE_ROOT,
+        "modules": list(modules),
+        "python_path": settings.python_path,
+        "num_seats": settings.num_slots,
+        "niceness": settings.niceness,
+        "affinity": settings.affinity,
+        "plan": {
+            "layers": sorted(plan.layers),
+            "landlock_abi": plan.landlock_abi,
+            "first_uid": plan.first_uid,
+            "places": asdict(plan.places),
+            "readable": plan.readable,
+            "allow_processes": plan.allow_processes,
+        },
+    }
+    process = subprocess.Popen(
+        command(settings.python, "zygote", json.dumps(orders)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=clean_environment(),
+        pass_fds=(theirs.fileno(),),
+        cwd="/",
+    )
+    theirs.close()
+    ours.setblocking(False)
+    return Server(tier, process, ours)
+
+
+def await_ready(server: Server, settings: Settings) -> None:
+    """Wait until a new fork server is ready.
+
+    Raises:
+        StartError: it died, a preloaded module is missing, or the like.
+    """
+    server.control.settimeout(START_WITHIN_S)
+    try:
+        message = server.control.recv(4096)
+    except TimeoutError as error:
+        raise StartError(f"a fork server did not start within {START_WITHIN_S:.0f} s") from error
+    server.control.setblocking(False)
+    if len(message) < REPLY.size:
+        raise StartError(f"a fork server died at start; run it by hand: {settings.python} -m sandbox doctor")
+    if REPLY.unpack_from(message)[0] == Op.FAILED:
+        reason = message[REPLY.size :].decode("utf-8", "replace")
+        raise StartError(
+            f"a fork server of {settings.python} could not start: {reason}; install what is missing there, "
+            f"or take it out of preload ({', '.join(settings.preload)})"
+        )
+    server.is_ready = True

@@ -1,0 +1,140 @@
+"""What a supervisor settles before it starts anything: isolation, folders, limits of its own."""
+
+from __future__ import annotations
+
+import os
+
+from sandbox.child import isolation, kernel
+from sandbox.child import root_view as view
+from sandbox.child.isolation import IsolationReport, Layer, Level
+from sandbox.child.jail import JailPlan
+from sandbox.server import call_folders as scratch
+from sandbox.server import uids
+from sandbox.server.call_folders import Folders
+from sandbox.server.orphans import Traces
+from sandbox.settings import Settings
+
+_ROOT_SIZE = (2**30, 2**20)
+"""Bytes and files of the tmpfs that holds the folders of the sandbox itself."""
+
+
+class StartError(RuntimeError):
+    """The sandbox cannot run here; the message says why and what to do."""
+
+
+def _stay_on(cores: tuple[int, ...]) -> None:
+    """Keep this process, and all it starts, on some cores.
+
+    Raises:
+        StartError: none of them exists here.
+    """
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        raise StartError(
+            f"sandbox setting affinity is {cores}; this machine offers {sorted(os.sched_getaffinity(0))}"
+        ) from error
+
+
+def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan, Folders]:
+    """Probe the layers, make the folders of the seats, become the reaper of whatever is orphaned.
+
+    Raises:
+        StartError: less isolation than the minimum, or no room for the folders.
+    """
+    isolation.descriptor_limit()
+    if settings.affinity is not None:
+        _stay_on(settings.affinity)
+    os.umask(0o022)
+    readable = (
+        *isolation.interpreter_folders(),
+        *settings.python_path,
+        *(isolation.program_folders() if settings.allow_processes else ()),
+    )
+    try:
+        tmp_root = scratch.new_root(settings.tmp_dir)
+    except OSError as error:
+        raise StartError(_no_folder(settings.tmp_dir, error)) from error
+    try:
+        return _settle(settings, tmp_root, readable)
+    except BaseException as error:
+        scratch.remove_root(tmp_root)
+        if isinstance(error, OSError):
+            raise StartError(_no_folder(settings.tmp_dir, error)) from error
+        raise
+
+
+def _no_folder(tmp_dir: str, error: OSError) -> str:
+    return (
+        f"the folders of the calls cannot be made in {tmp_dir}: {error.strerror or error}; free room there, or set "
+        "tmp_dir to a folder that is writable and has room"
+    )
+
+
+def _settle(
+    settings: Settings, tmp_root: str, readable: tuple[str, ...]
+) -> tuple[IsolationReport, JailPlan, Folders]:
+    report = isolation.probe(
+        tmp_root, first_uid=settings.first_uid, readable=readable, disabled=settings.disabled_layers
+    )
+    check_level(report, settings.min_isolation)
+    used = report.used
+    if used & {Layer.BOUNDED_TMP, Layer.PRIVATE_ROOT}:
+        kernel.enter_mount_namespace()
+        kernel.mount_tmpfs(tmp_root, *_ROOT_SIZE)
+    if Layer.PRIVATE_ROOT in used:
+        os.mkdir(f"{tmp_root}/view")
+        view.build(f"{tmp_root}/view", readable)
+    if Layer.FIXED_ADDRESSES in used:
+        kernel.disable_address_randomisation()
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    places = scratch.Places(
+        root=tmp_root,
+        salt=os.urandom(16).hex(),
+        inside=view.INSIDE if Layer.PRIVATE_ROOT in used else "",
+    )
+    first_uid, holders = settings.first_uid, []
+    if Layer.SLOT_UID in used:
+        first_uid, holders = uids.reserve(first_uid, settings.num_slots + settings.max_sessions)
+    plan = JailPlan(
+        layers=used,
+        landlock_abi=report.landlock_abi,
+        first_uid=first_uid,
+        places=places,
+        readable=readable,
+        allow_processes=settings.allow_processes,
+    )
+    folders = Folders(
+        places=places,
+        first_uid=first_uid if Layer.SLOT_UID in used else None,
+        store_bytes=settings.tmp_bytes if Layer.BOUNDED_TMP in used else None,
+        held=tuple(holders),
+    )
+    folders.lay_out()
+    for seat in range(settings.num_slots):
+        folders.make(seat)
+    return report, plan, folders
+
+
+def check_level(report: IsolationReport, minimum: Level) -> None:
+    """Refuse less isolation than asked for.
+
+    Raises:
+        StartError: it names the level reached and what is missing.
+    """
+    missing = report.missing_for(minimum)
+    if missing:
+        raise StartError(
+            f"isolation '{minimum}' is required, this machine gives '{report.level}'; missing: {missing}. Repair "
+            f"that, or lower min_isolation (one of {', '.join(Level)}) knowing what that means"
+        )
+
+
+def traces_of(plan: JailPlan, settings: Settings) -> Traces:
+    """What a client needs to find the processes of this supervisor after its death."""
+    return Traces(
+        tmp_root=plan.places.root,
+        mount_namespace=os.stat("/proc/self/ns/mnt").st_ino if os.path.ismount(plan.places.root) else 0,
+        first_uid=plan.first_uid,
+        num_uids=settings.num_slots + settings.max_sessions if Layer.SLOT_UID in plan.layers else 0,
+    )

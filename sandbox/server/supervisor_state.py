@@ -1,0 +1,221 @@
+"""What a supervisor keeps per client, per waiting call, per running call and per session."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import math
+import os
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from records.tool_call import Limits, Status
+from sandbox.child import kernel
+from sandbox.server.child_bytes import CellInbox
+from sandbox.server.fork_servers import Server
+from sandbox.server.outcome import Ending
+from sandbox.wire import FrameReader
+
+_serials = itertools.count(1)
+MAX_SENT_BYTES = 1 << 18
+READ_BYTES = 1 << 17
+
+
+@dataclass(eq=False, slots=True)
+class Connection:
+    """One client."""
+
+    link: socket.socket
+    reader: FrameReader = field(default_factory=FrameReader)
+    outbox: deque[bytes] = field(default_factory=deque)
+    is_open: bool = True
+    waits_to_send: bool = False
+    serial: int = field(default_factory=lambda: next(_serials))
+
+    def flush(self) -> bool:
+        """Send what the socket takes, several frames at a time; True when nothing is left."""
+        while self.outbox:
+            batch, size = [], 0
+            while self.outbox and size < MAX_SENT_BYTES:
+                batch.append(self.outbox.popleft())
+                size += len(batch[-1])
+            data = batch[0] if len(batch) == 1 else b"".join(batch)
+            try:
+                num_sent = self.link.send(data)
+            except BlockingIOError:
+                num_sent = 0
+            if num_sent < len(data):
+                self.outbox.appendleft(data[num_sent:])
+                return False
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """An accepted call that has not started."""
+
+    connection: Connection
+    number: int
+    session: str | None
+    limits: Limits
+    payload: bytes
+    tier: int
+    accepted_t: float
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Run:
+    """A call that runs."""
+
+    pending: Pending
+    seat: int
+    server: Server
+    files: tuple[int, int, int] = (-1, -1, -1)
+    """Job and outcome, standard output, standard error."""
+    start_t: float
+    base_cpu_s: float = 0.0
+    """CPU the interpreter had used before: not 0 in a session."""
+    verdict: Status | None = None
+    """Set when we end the run for a reason of our own."""
+    is_killed: bool = False
+    """The kill has been asked for: whatever the child still says, it is dying."""
+    limit_hit: str = ""
+    is_announced: bool = False
+    is_decayed: bool = False
+    is_idle: bool = False
+    is_over: bool = False
+    due_t: float = math.inf
+    """When its one timer goes off."""
+
+    def ending(self, exit_code: int, cpu_s: float, rss_bytes: int) -> Ending:
+        """The facts about its end, now."""
+        return Ending(
+            exit_code=exit_code,
+            limit_hit=self.limit_hit,
+            wall_s=time.monotonic() - self.start_t,
+            cpu_s=cpu_s,
+            queue_s=self.start_t - self.pending.accepted_t,
+            max_rss_bytes=rss_bytes,
+        )
+
+
+class Session:
+    """One persistent interpreter, or the memory that there was one."""
+
+    def __init__(self, key: tuple[int, str], seat: int, server: Server) -> None:
+        self.key = key
+        self.seat = seat
+        self.server = server
+        self.link, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.link.setblocking(False)
+        self.out, self.err = os.memfd_create("out"), os.memfd_create("err")
+        for descriptor in (self.out, self.err):
+            append_only(descriptor)
+        self.is_live = True
+        self.is_cut = False
+        """It has shut its line down and is being killed: nothing can be sent to it any more."""
+        self.why_lost = ""
+        self.is_blamed = False
+        """It was lost by the doing of its own code."""
+        self.memory_bytes = 0
+        """The limit of its first cell, which no later one may exceed."""
+        self.run: Run | None = None
+        self.waiting: deque[Pending] = deque()
+        self.pid = 0
+        self.last_used_t = time.monotonic()
+        self.inbox = CellInbox()
+        self._unsent = b""
+        self._cpu_s = 0.0
+
+    def child_descriptors(self) -> tuple[int, int, int]:
+        """What the interpreter gets."""
+        return self._theirs.fileno(), self.out, self.err
+
+    def on_started(self, pid: int) -> None:
+        self.pid = pid
+        self._theirs.close()
+
+    def cpu_s_now(self) -> float:
+        """CPU seconds used in all by the interpreter; of one that has just died, those up to its last cell."""
+        if self.pid:
+            with contextlib.suppress(OSError):
+                return time.clock_gettime(kernel.cpu_clock_of(self.pid))
+        return self._cpu_s
+
+    def idle_cpu_s(self) -> float:
+        """CPU seconds used since its last cell ended, by threads that the cells left behind."""
+        return self.cpu_s_now() - self._cpu_s
+
+    def lose(self, why: str, *, is_blamed: bool) -> None:
+        """Note why it is lost, and whether its own code did it. The first reason counts."""
+        if not self.why_lost:
+            self.why_lost, self.is_blamed = why, is_blamed
+
+    def begin(self, pending: Pending, now: float) -> Run:
+        """Start a cell on an idle session."""
+        self.run = Run(
+            pending=pending, seat=self.seat, server=self.server, start_t=now, base_cpu_s=self.cpu_s_now()
+        )
+        self.last_used_t = now
+        for descriptor in (self.out, self.err):
+            if os.fstat(descriptor).st_size:
+                os.ftruncate(descriptor, 0)
+        return self.run
+
+    def send(self, data: bytes) -> bool:
+        """Send a job; True when some of it has to wait for the socket."""
+        self._unsent += data
+        return not self.flush()
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
+
+    def flush(self) -> bool:
+        """Send what waits; True when nothing is left."""
+        while self._unsent:
+            try:
+                self._unsent = self._unsent[self.link.send(self._unsent) :]
+            except BlockingIOError:
+                return False
+            except OSError:
+                self._unsent = b""
+        return True
+
+    @property
+    def is_set_up(self) -> bool:
+        """Its interpreter is locked in. Until then its end is the fault of the sandbox."""
+        return self.inbox.is_set_up
+
+    def is_over_full(self) -> bool:
+        """It sends more than an outcome of its cell can be."""
+        return self.inbox.is_over_full(None if self.run is None else self.run.pending.limits)
+
+    def drain(self) -> None:
+        """Read what a dead interpreter had sent."""
+        with contextlib.suppress(OSError):
+            while not self.is_over_full() and (data := self.link.recv(1 << 18)):
+                self.inbox.add(data)
+
+    def finish(self, used_s: float) -> None:
+        """The cell has ended."""
+        self.run = None
+        self._cpu_s = used_s
+        self.last_used_t = time.monotonic()
+
+    def retire(self) -> None:
+        """The interpreter is gone."""
+        self.is_live = False
+        self.run = None
+        self.link.close()
+        self._theirs.close()
+        os.close(self.out)
+        os.close(self.err)
+
+
+def append_only(descriptor: int) -> None:
+    """Writes go to the end, whatever the file position."""
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)

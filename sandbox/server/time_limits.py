@@ -1,0 +1,99 @@
+"""Enforces the time limits of running calls: announce, then kill; and lowers the priority of long ones."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import os
+import time
+
+from sandbox.child.fork_server import IDLE_CLASS, Op
+from sandbox.server.supervisor_state import Run
+from sandbox.settings import Settings
+
+GRACE_S = 0.2
+"""Between the exception that announces a limit and the kill."""
+DECAY_AFTER_S = 0.1
+IDLE_AFTER_S = 0.5
+"""From then on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share."""
+HUNG_AFTER_S = 60.0
+"""A fork server that has not ended a call so long after its wall limit is taken for hung."""
+LOOK_EVERY_S = 0.25
+LOOK_AT_MOST_EVERY_S = 0.02
+"""Also at a child that sleeps just below its limit."""
+
+
+class Watch:
+    """One timer per running call, the earliest asked for: another would go off beside it for ever, and ask for its own.
+
+    CPU time is read by the fork server: it alone knows a pid is still its child.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._decayed_niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + settings.decayed_niceness)
+        self._decays = settings.decayed_niceness > settings.niceness
+        self._timers: list[tuple[float, int, Run]] = []
+        self._order = itertools.count()
+
+    def start(self, run: Run, now: float) -> None:
+        """Begin to watch a call."""
+        self._schedule(run, now + min(DECAY_AFTER_S, run.pending.limits.wall_s))
+
+    def next_t(self) -> float | None:
+        """When to call `act` at the latest; a run that is over wakes nobody, nor does a timer that was moved."""
+        while self._timers and not self._is_alive(self._timers[0]):
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def act(self, now: float) -> None:
+        """Do what is due."""
+        while (at := self.next_t()) is not None and at <= now:
+            run = heapq.heappop(self._timers)[2]
+            run.due_t = math.inf
+            self._act_on(run, now)
+
+    @staticmethod
+    def _is_alive(timer: tuple[float, int, Run]) -> bool:
+        at, _, run = timer
+        return not run.is_over and at == run.due_t
+
+    def on_used(self, run: Run, used_s: float) -> None:
+        """A fork server measured a child: look again when it can have reached its limit at the earliest."""
+        left_s = run.base_cpu_s + run.pending.limits.cpu_s + GRACE_S - used_s
+        if left_s <= 0.0:  # and so it was killed
+            run.is_killed = True
+            run.limit_hit = run.limit_hit or f"CPU time limit of {run.pending.limits.cpu_s:g} s reached"
+        elif left_s < LOOK_EVERY_S:
+            self._schedule(run, time.monotonic() + max(left_s, LOOK_AT_MOST_EVERY_S))
+
+    def _schedule(self, run: Run, at: float) -> None:
+        if at < run.due_t:
+            run.due_t = at
+            heapq.heappush(self._timers, (at, next(self._order), run))
+
+    def _act_on(self, run: Run, now: float) -> None:
+        limits = run.pending.limits
+        ran_s = now - run.start_t
+        if run.verdict is not None or (run.is_announced and ran_s >= limits.wall_s + GRACE_S):
+            run.is_killed = True
+            if now >= run.start_t + limits.wall_s + HUNG_AFTER_S:
+                run.server.process.kill()  # stopped or stuck: its death ends its calls as lost
+            run.server.ask(Op.KILL, run.seat)
+            self._schedule(run, now + 1.0)
+            return
+        if ran_s >= limits.wall_s and not run.is_announced:
+            run.is_announced = True
+            run.limit_hit = f"wall time limit of {limits.wall_s:g} s reached"
+            run.server.ask(Op.ANNOUNCE, run.seat)
+            self._schedule(run, now + GRACE_S)
+            return
+        if ran_s >= DECAY_AFTER_S and not run.is_decayed and self._decays:
+            run.is_decayed = True
+            run.server.ask(Op.RENICE, run.seat, cpu_s=self._decayed_niceness)
+        if ran_s >= IDLE_AFTER_S and not run.is_idle and self._decays and run.pending.session is None:
+            run.is_idle = True
+            run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
+        run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + limits.cpu_s + GRACE_S)
+        due = min(run.start_t + limits.wall_s, now + LOOK_EVERY_S) if not run.is_announced else now + GRACE_S
+        self._schedule(run, max(due, now + 0.005))

@@ -1,0 +1,274 @@
+"""An OpenAI-compatible server as an engine: completions by text, for evaluation only.
+
+The server is asked to continue the text of the context (`/completions`); what it returns is text, so ids are a guess
+and rows say `retokenised`. A request that fails is tried again a few times; one that keeps failing is aborted, which
+is our failure and never a score; so is one that ends by anything but `stop` or `length`. A server that no longer
+answers at all ends the evaluation in one line.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+from records.errors import ConfigError
+from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
+from trainer.rollout.chat import TURN_END, Codec
+from trainer.rollout.chat_text import turn_text
+
+NUM_RETRIES = 3
+"""Of a connection that drops, a time-out, or a status that asks to come back."""
+BACKOFF_S = 0.5
+TIMEOUT_S = (10.0, 600.0)
+"""To connect, and between two bytes of an answer."""
+NUM_AT_ONCE = 64
+"""Requests in flight; the server batches them."""
+_COME_BACK = (408, 429, 500, 502, 503, 504)
+ENDINGS = {"stop": Finish.STOP, "length": Finish.LENGTH}
+"""The only `finish_reason`s that are the model's own; any other (abort, null, content_filter) broke the request off."""
+
+
+class EndpointEngine:
+    """Implements `trainer.engines.protocol.Engine` over HTTP. Use `EndpointEngine.open`.
+
+    Args:
+        base: address up to and without `/completions`, such as `http://127.0.0.1:8000/v1`.
+        model: name that the server gives its model.
+        codec: tokenizer of the model.
+        capacity_tokens: what the scheduler may have in flight.
+        timeout_s: to connect, and between two bytes.
+    """
+
+    def __init__(
+        self,
+        *,
+        base: str,
+        model: str,
+        codec: Codec,
+        temperature: float,
+        top_p: float,
+        capacity_tokens: int,
+        timeout_s: tuple[float, float] = TIMEOUT_S,
+    ) -> None:
+        self.iteration = 0
+        self.num_failed = 0
+        """Requests that failed to the last retry."""
+        self._base, self._model, self._codec = base, model, codec
+        self._sampling = {"temperature": temperature, "top_p": top_p}
+        self._capacity, self._timeout_s = capacity_tokens, timeout_s
+        self._done: queue.Queue[Completion | ConfigError] = queue.Queue()
+        self._in_flight: set[str] = set()
+        self._aborted: set[str] = set()
+        self._reported: set[str] = set()
+        """Unknown endings that were printed once."""
+        self._local = threading.local()
+        self._pool = ThreadPoolExecutor(NUM_AT_ONCE, thread_name_prefix="endpoint")
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        base: str,
+        *,
+        codec: Codec,
+        temperature: float,
+        top_p: float,
+        capacity_tokens: int,
+        timeout_s: tuple[float, float] = TIMEOUT_S,
+    ) -> Iterator[EndpointEngine]:
+        """Ask the server for its model. Raises ConfigError in one line when it cannot be reached."""
+        base = base.rstrip("/")
+        engine = cls(
+            base=base,
+            model=served_model(base),
+            codec=codec,
+            temperature=temperature,
+            top_p=top_p,
+            capacity_tokens=capacity_tokens,
+            timeout_s=timeout_s,
+        )
+        try:
+            yield engine
+        finally:
+            engine._pool.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, request: GenerateRequest) -> None:
+        if request.session in self._in_flight:
+            raise ValueError(f"session {request.session!r}: already has a request in flight")
+        self._in_flight.add(request.session)
+        self._pool.submit(self._complete, request)
+
+    def advance(self, timeout_s: float = 1.0) -> list[Completion]:
+        """Wait up to `timeout_s` for completions. Raises ConfigError when the server is gone."""
+        self.iteration += 1
+        found: list[Completion] = []
+        wait = timeout_s or 1.0
+        while self._in_flight:
+            try:
+                item = self._done.get(timeout=0.0 if found else wait)
+            except queue.Empty:
+                break
+            if isinstance(item, ConfigError):
+                raise item
+            self._in_flight.discard(item.session)
+            found.append(item)
+        return sorted(found, key=lambda completion: completion.session)
+
+    def abort(self, session: str) -> None:
+        """What the server still sends is dropped."""
+        if session in self._in_flight:
+            self._aborted.add(session)
+
+    def report(self) -> EngineReport:
+        return EngineReport(
+            engine=0,
+            t=float(self.iteration),
+            free_kv_tokens=self._capacity,
+            capacity_tokens=self._capacity,
+            running=len(self._in_flight),
+            waiting=0,
+            preemptions=0,
+        )
+
+    def release(self, session: str) -> None:
+        """The server keeps no session of ours."""
+
+    def load_weights(self, checkpoint: Path, version: int) -> None:
+        raise ConfigError("a server keeps its own weights; start it with the checkpoint")
+
+    def reset_prefix_cache(self) -> None:
+        """Weights never change, so cached prefixes stay true."""
+
+    def sleep(self) -> None:
+        """The server is not ours to rest."""
+
+    def wake(self) -> None:
+        """The server never slept."""
+
+    # --- one request, in a thread --------------------------------------------------------------------------
+
+    def _complete(self, request: GenerateRequest) -> None:
+        """Put what came of the request on the queue. Whatever goes wrong, something is put: the loop waits for it."""
+        try:
+            self._done.put(self._completion(request))
+        except ConfigError as error:
+            self._done.put(error)
+        except Exception as error:  # such as text that the tokenizer cannot take
+            self.num_failed += 1
+            print(
+                f"endpoint {self._base}: an answer was dropped: {type(error).__name__}: {error}"[:300],
+                flush=True,
+            )
+            self._done.put(_completion_of(request, [], Finish.ABORTED))
+
+    def _completion(self, request: GenerateRequest) -> Completion:
+        """Ask the server; an answer that is none is an aborted completion. Raises ConfigError when it is gone."""
+        try:
+            text, finish = self._ask(request)
+        except (requests.RequestException, ValueError, KeyError, TypeError, IndexError) as error:
+            self.num_failed += 1
+            try:
+                served_model(self._base)
+            except ConfigError:
+                raise ConfigError(
+                    f"endpoint {self._base}: stopped answering ({type(error).__name__}); finished work is kept, "
+                    "start the server and run again"
+                ) from None
+            text, finish = "", Finish.ABORTED
+        if request.session in self._aborted:
+            self._aborted.discard(request.session)
+            finish = Finish.ABORTED
+        ids = self._codec.encode(turn_text(text)) if text else []
+        if finish is Finish.STOP and (not ids or ids[-1] != request.stop_ids[0]):
+            ids = [*ids, request.stop_ids[0]]
+        return _completion_of(request, ids, finish)
+
+    def _ask(self, request: GenerateRequest) -> tuple[str, Finish]:
+        body = {
+            "model": self._model,
+            "prompt": self._codec.decode(request.ids),
+            "max_tokens": request.max_new,
+            "seed": request.seed % 2**31,
+            "stop": [TURN_END],
+            **self._sampling,
+        }
+        answer = self._session().post(f"{self._base}/completions", json=body, timeout=self._timeout_s)
+        answer.raise_for_status()
+        choice = answer.json()["choices"][0]
+        text, reason = choice["text"], choice.get("finish_reason")
+        if not isinstance(text, str):
+            raise TypeError("text is no string")
+        finish = ENDINGS.get(reason) if isinstance(reason, str) else None
+        return text, finish or self._broken_off(reason)
+
+    def _broken_off(self, reason: object) -> Finish:
+        """Count an answer that the server did not let the model finish, and print each kind once."""
+        self.num_failed += 1
+        shown = repr(reason)[:60]
+        if shown not in self._reported:
+            self._reported.add(shown)
+            print(
+                f"endpoint {self._base}: finish_reason {shown} is neither stop nor length: the server broke the answer "
+                "off; such samples count as infra_failed, never as wrong",
+                flush=True,
+            )
+        return Finish.ABORTED
+
+    def _session(self) -> requests.Session:
+        """One per thread, with bounded retries and a growing pause between them."""
+        if not hasattr(self._local, "session"):
+            self._local.session = new_session()
+        return self._local.session
+
+
+def _completion_of(request: GenerateRequest, ids: list[int], finish: Finish) -> Completion:
+    return Completion(
+        session=request.session,
+        ids=ids,
+        logprobs=[0.0] * len(ids),
+        finish=finish,
+        policy_version=request.policy_version,
+    )
+
+
+def new_session() -> requests.Session:
+    """A session that tries again a few times; the key of the server comes from OPENAI_API_KEY."""
+    # It would warn of every retry; what comes of them all is said in one line.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+    session = requests.Session()
+    retry = Retry(
+        total=NUM_RETRIES,
+        backoff_factor=BACKOFF_S,
+        status_forcelist=_COME_BACK,
+        allowed_methods=None,
+        raise_on_status=False,
+    )
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    key = os.environ.get("OPENAI_API_KEY")
+    if key:
+        session.headers["Authorization"] = f"Bearer {key}"
+    return session
+
+
+def served_model(base: str) -> str:
+    """Name of the server's first model. Raises ConfigError when it does not answer as such a server does."""
+    advice = "is a server running there? An address looks like http://127.0.0.1:8000/v1"
+    try:
+        answer = new_session().get(f"{base}/models", timeout=(5.0, 30.0))
+        answer.raise_for_status()
+        return str(answer.json()["data"][0]["id"])
+    except requests.RequestException as error:
+        raise ConfigError(f"endpoint {base}: cannot be reached ({type(error).__name__}); {advice}") from None
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise ConfigError(f"endpoint {base}: lists no model; {advice}") from None

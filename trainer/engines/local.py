@@ -1,0 +1,378 @@
+"""The local engine: batched decoding in this process, for CPUs, small models and tests.
+
+Deterministic: the same submissions at the same iterations give bit-equal ids and log-probs. A sampled
+stream depends on the request's seed and the model's scores alone; which rows share the batch can move a
+score by rounding, never a seed.
+
+One iteration of `advance`: admit what is waiting, cache the contexts' new tokens (siblings' shared prompt
+once), feed every running row its last token, draw the next. A session that ends a turn stays cached until
+`release`, so the next turn caches only what the tool added. When cached tokens would pass the capacity,
+the longest-parked sessions are dropped first, then the last admitted row is preempted: its work so far is
+kept as ids and recomputed later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+
+from trainer.engines.decoder import Decoder, Ids
+from trainer.engines.draw import sample, uniforms
+from trainer.engines.kv_cache import KVCache
+from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
+from trainer.engines.row_table import MAX_STOP_IDS, RowTable
+
+_PREFILL_TOKENS = 8192
+"""Most padded tokens of one prefill batch; bounds its memory."""
+
+
+class StepModel(Protocol):
+    """What the engine needs of a decoder; tests put scripted scores behind it."""
+
+    def allocate(self) -> KVCache: ...
+
+    def prefill(
+        self, cache: KVCache, rows: Sequence[int], starts: Sequence[int], suffixes: Sequence[Ids]
+    ) -> None: ...
+
+    def step(self, cache: KVCache, tokens_N: Tensor, position_N: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A request and what was sampled for it before a preemption."""
+
+    request: GenerateRequest
+    context: np.ndarray
+    """Request ids followed by what was sampled before a preemption."""
+    logprob: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+class LocalEngine:
+    """Implements `trainer.engines.protocol.Engine` on one device.
+
+    Args:
+        engine: number in reports.
+        capacity_tokens: most tokens cached at any moment, over all sessions.
+        max_len: most tokens of one context, sampled ones included.
+        temperature: 0 is greedy; its log-probs are those at temperature 1.
+        top_p: below 1 for evaluation only.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: int,
+        capacity_tokens: int,
+        max_len: int,
+        temperature: float,
+        top_p: float = 1.0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if temperature < 0:
+            raise ValueError(f"temperature {temperature}: must be 0 (greedy) or more")
+        if not 0 < top_p <= 1:
+            raise ValueError(f"top_p {top_p}: must be above 0 and at most 1")
+        self.iteration = 0
+        self._engine, self._capacity, self._max_len = engine, capacity_tokens, max_len
+        self._temperature, self._top_p = temperature, top_p
+        self._device, self._dtype = torch.device(device), dtype
+        self._model: StepModel | None = None
+        self._version = -1
+        self._checked: dict[str, object] | None = None
+        self._cache: KVCache | None = None
+        self._asleep = False
+        self._table = RowTable(max_len)
+        self._waiting: deque[_Turn] = deque()
+        self._running: dict[str, GenerateRequest] = {}
+        """In order of admission: the last is preempted first."""
+        self._parked: dict[str, None] = {}
+        """Cached sessions without a request; the longest-parked first."""
+        self._in_flight: set[str] = set()
+        self._prompts: dict[bytes, str] = {}
+        """A prompt and the session that cached it first."""
+        self._prompt_of: dict[str, bytes] = {}
+        self._aborted: list[Completion] = []
+        self._num_preemptions = 0
+        self.num_prefilled = 0
+        """Tokens cached by prefill so far; copies of a sibling's prompt are not counted."""
+
+    # --- weights -----------------------------------------------------------------------------------------
+
+    def load_weights(self, checkpoint: Path, version: int) -> None:
+        """Take a Hugging Face folder. ValueError when it cannot be decoded exactly."""
+        decoder = Decoder.from_folder(
+            checkpoint, max_len=self._max_len, device=self._device, dtype=self._dtype
+        )
+        self.use(decoder, version)
+        self._checked = None
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Tensor], config: PreTrainedConfig, version: int
+    ) -> None:
+        """Take a copy of a transformers module's tensors; checked once per config, then trusted."""
+        options = {"max_len": self._max_len, "device": self._device, "dtype": self._dtype}
+        if self._checked == config.to_dict():
+            cache = self._cache
+            self.use(Decoder(state_dict, config, **options), version)
+            # Same shape: its memory serves on, and no row remembers what is in it.
+            self._cache = cache
+        else:
+            self.use(Decoder.from_state_dict(state_dict, config, **options), version)
+            self._checked = config.to_dict()
+
+    def use(self, model: StepModel, version: int) -> None:
+        """Decode with `model` from now on. RuntimeError while requests are in flight."""
+        if self._in_flight:
+            raise RuntimeError(
+                f"{len(self._in_flight)} requests are in flight: finish or abort them before new weights"
+            )
+        self._model, self._version = model, version
+        self.reset_prefix_cache()
+        self._cache = None
+
+    def reset_prefix_cache(self) -> None:
+        """Drop every cached context; rows in flight are recomputed (public fault B43)."""
+        for session in reversed(list(self._running)):
+            self._preempt(session)
+        for session in list(self._parked):
+            self._forget(session)
+
+    def sleep(self) -> None:
+        """Give back the cache's memory; requests in flight wait and are recomputed after `wake`."""
+        self.reset_prefix_cache()
+        self._cache = None
+        self._asleep = True
+
+    def wake(self) -> None:
+        self._asleep = False
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def submit(self, request: GenerateRequest) -> None:
+        problem = self._refusal(request)
+        if problem:
+            raise ValueError(f"session {request.session!r}: {problem}")
+        self._in_flight.add(request.session)
+        self._waiting.append(_Turn(request, np.array(request.ids, np.int64)))
+
+    def _refusal(self, request: GenerateRequest) -> str:
+        most = min(self._max_len, self._capacity)
+        if request.session in self._in_flight:
+            return "already has a request in flight"
+        if self._model is not None and request.policy_version != self._version:
+            return f"asks for policy version {request.policy_version}, the engine holds {self._version}"
+        if not request.ids or request.max_new < 1:
+            return "needs at least one id and max_new >= 1"
+        if len(request.stop_ids) > MAX_STOP_IDS:
+            return f"{len(request.stop_ids)} stop ids, at most {MAX_STOP_IDS} are supported"
+        if len(request.ids) + request.max_new > most:
+            return (
+                f"context {len(request.ids)} + max_new {request.max_new} tokens exceed {most}, "
+                "the smaller of max_len and capacity_tokens: end the rollout or raise the limit"
+            )
+        return ""
+
+    def abort(self, session: str) -> None:
+        """Unknown sessions are ignored; what was sampled so far is in the completion."""
+        if session in self._running:
+            self._finish(session, Finish.ABORTED, self._aborted)
+            return
+        turn = next((turn for turn in self._waiting if turn.request.session == session), None)
+        if turn is not None:
+            self._waiting.remove(turn)
+            self._in_flight.remove(session)
+            ids = turn.context[len(turn.context) - len(turn.logprob) :]
+            self._aborted.append(self._completion(turn.request, ids, turn.logprob, Finish.ABORTED))
+
+    def release(self, session: str) -> None:
+        if session in self._in_flight:
+            raise RuntimeError(f"session {session!r} has a request in flight: abort it first")
+        if session in self._parked:
+            self._forget(session)
+
+    def report(self) -> EngineReport:
+        return EngineReport(
+            engine=self._engine,
+            t=float(self.iteration),
+            free_kv_tokens=self._capacity - self._table.num_cached,
+            capacity_tokens=self._capacity,
+            running=len(self._running),
+            waiting=len(self._waiting),
+            preemptions=self._num_preemptions,
+        )
+
+    def advance(self, timeout_s: float = 0.0) -> list[Completion]:
+        """Run one decode iteration; `timeout_s` is for engines that wait."""
+        self.iteration += 1
+        done, self._aborted = self._aborted, []
+        if self._in_flight and not self._asleep:
+            if self._model is None:
+                raise RuntimeError(f"engine {self._engine} has no weights: load_weights first")
+            if self._cache is None:
+                self._cache = self._model.allocate()
+            if not self._make_room():
+                self._admit(self._model, self._cache)
+            self._compact(self._cache)
+            self._decode(self._model, self._cache, done)
+        return sorted(done, key=lambda completion: completion.session)
+
+    # --- inside one iteration ----------------------------------------------------------------------------
+
+    def _make_room(self) -> bool:
+        """Let every running row add a token within the capacity; True if a row had to be preempted."""
+        preempted = False
+        while not self._fits(0):
+            if self._parked:
+                self._forget(next(iter(self._parked)))
+            else:
+                self._preempt(next(reversed(self._running)))
+                self._num_preemptions += 1
+                preempted = True
+        return preempted
+
+    def _fits(self, num_tokens: int) -> bool:
+        """Whether `num_tokens` more can be cached beside one new token of each running row."""
+        return self._table.num_cached + len(self._running) + num_tokens <= self._capacity
+
+    def _admit(self, model: StepModel, cache: KVCache) -> None:
+        """Start waiting turns in order, while their contexts fit, and cache what is new in them."""
+        table = self._table
+        admitted: list[tuple[str, int]] = []
+        while self._waiting:
+            turn = self._waiting[0]
+            session = turn.request.session
+            if session in self._parked and not table.continues(session, turn.context):
+                self._forget(session)
+            parked = self._parked.pop(session, "") is None
+            start = table.cached_len(session)
+            while self._parked and not self._fits(len(turn.context) - start):
+                self._forget(next(iter(self._parked)))
+            if not self._fits(len(turn.context) - start):
+                if parked:
+                    self._parked[session] = None
+                break
+            self._waiting.popleft()
+            table.begin(session, turn.request, turn.context, turn.logprob)
+            self._running[session] = turn.request
+            admitted.append((session, start))
+        cache.grow(table.num_rows)
+        self._prefill(model, cache, admitted)
+
+    def _prefill(self, model: StepModel, cache: KVCache, admitted: list[tuple[str, int]]) -> None:
+        """Cache contexts but for their last id; siblings get a copy of their common prompt."""
+        table = self._table
+        jobs: list[tuple[int, int, np.ndarray]] = []
+        copies: dict[str, list[str]] = {}
+        for session, start in admitted:
+            suffix = table.context(session)[start:-1]
+            if not len(suffix):
+                continue
+            if start == 0:
+                source = self._prompts.setdefault(suffix.tobytes(), session)
+                if source != session and table.holds(source, suffix):
+                    copies.setdefault(source, []).append(session)
+                    continue
+                self._remember_prompt(session, suffix.tobytes())
+            jobs.append((table.row_of[session], start, suffix))
+        for batch in _prefill_batches(jobs):
+            rows, starts, suffixes = (list(part) for part in zip(*batch, strict=True))
+            model.prefill(cache, rows, starts, suffixes)
+            self.num_prefilled += sum(map(len, suffixes))
+        for source, sessions in copies.items():
+            length = table.cached_len(sessions[0])
+            cache.copy(table.row_of[source], [table.row_of[session] for session in sessions], length)
+
+    def _remember_prompt(self, session: str, key: bytes) -> None:
+        self._forget_prompt(session)
+        self._prompts[key] = session
+        self._prompt_of[session] = key
+
+    def _forget_prompt(self, session: str) -> None:
+        key = self._prompt_of.pop(session, None)
+        if key is not None and self._prompts.get(key) == session:
+            del self._prompts[key]
+
+    def _compact(self, cache: KVCache) -> None:
+        table = self._table
+        for hole, row in table.compaction():
+            length = int(max(table.position_N[hole], table.position_N[row]))
+            if table.position_N[hole]:
+                cache.swap(hole, row, length)
+            else:
+                cache.copy(row, [hole], length)
+            table.exchange(hole, row)
+
+    def _decode(self, model: StepModel, cache: KVCache, done: list[Completion]) -> None:
+        """Feed every running row its last id, draw the next, and finish the turns that end."""
+        table, width = self._table, self._table.width
+        if not width:
+            return
+        position_N = table.position_N[:width].copy()
+        token_N = table.ids_NL[np.arange(width), position_N]
+        scores_NV = model.step(cache, self._to_device(token_N), self._to_device(position_N))
+        uniform_N = self._to_device(uniforms(table.seed_N[:width], table.num_sampled_N[:width]))
+        with torch.inference_mode():
+            drawn_N, logprob_N = sample(
+                scores_NV, uniform_N, temperature=self._temperature, top_p=self._top_p
+            )
+        for row in table.record(drawn_N.cpu().numpy(), logprob_N.cpu().numpy()):
+            stopped = table.ids_NL[row, table.position_N[row]] in table.stop_NK[row]
+            self._finish(table.session(row), Finish.STOP if stopped else Finish.LENGTH, done)
+
+    def _to_device(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+    def _finish(self, session: str, finish: Finish, done: list[Completion]) -> None:
+        """End a running turn; its cache stays, parked."""
+        ids, logprob = self._table.sampled(session)
+        done.append(self._completion(self._running.pop(session), ids, logprob, finish))
+        self._in_flight.remove(session)
+        self._table.park(session)
+        self._parked[session] = None
+
+    def _completion(
+        self, request: GenerateRequest, ids: np.ndarray, logprob: np.ndarray, finish: Finish
+    ) -> Completion:
+        return Completion(
+            session=request.session,
+            ids=ids.tolist(),
+            logprobs=logprob.tolist(),
+            finish=finish,
+            policy_version=request.policy_version,
+        )
+
+    def _preempt(self, session: str) -> None:
+        """Send a running turn back to the head of the queue, keeping what it sampled as ids."""
+        _, logprob = self._table.sampled(session)
+        turn = _Turn(self._running.pop(session), self._table.context(session), logprob)
+        self._waiting.appendleft(turn)
+        self._forget(session)
+
+    def _forget(self, session: str) -> None:
+        """Free a session's row."""
+        self._parked.pop(session, None)
+        self._forget_prompt(session)
+        self._table.forget(session)
+
+
+def _prefill_batches(jobs: list[tuple[int, int, np.ndarray]]) -> list[list[tuple[int, int, np.ndarray]]]:
+    """Group (row, start, suffix) jobs of similar length: little padding, bounded memory."""
+    batches: list[list[tuple[int, int, np.ndarray]]] = []
+    for job in sorted(jobs, key=lambda job: (len(job[2]), job[0])):
+        batch = batches[-1] if batches else []
+        length = len(job[2])
+        if batch and length <= 1.25 * len(batch[0][2]) + 16 and (len(batch) + 1) * length <= _PREFILL_TOKENS:
+            batch.append(job)
+        else:
+            batches.append([job])
+    return batches

@@ -1,0 +1,108 @@
+"""Whose work a folder holds: that of another configuration is set aside, that of an equal one is fetched back.
+
+Nothing is deleted here but files that hold no work. Every step is one rename, so that whatever moment the machine dies,
+each folder is whole, under one of its two names, and the next start finds it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from records.errors import ConfigError
+from records.files import read_json, sync_folder, write_json
+
+MARK = "fingerprint.json"
+INDEX = "index.json"
+"""In each saved state; it repeats the fingerprint, in case the mark is damaged."""
+_NO_WORK = frozenset({MARK, "attempts.jsonl"})
+
+
+def take_place(path: Path, fingerprint: str) -> list[str]:
+    """Make `path` the working folder of `fingerprint`; the caller holds its lock.
+
+    Returns:
+        One line per thing that happened: nothing when the folder is that of `fingerprint` already, or holds no work.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    old = fingerprint_of(path)
+    if old == fingerprint:
+        _mark(path, fingerprint)
+        return []
+    lines = []
+    if holds_work(path):
+        aside = set_aside(path, old or "unknown")
+        lines.append(f"{path}: holds work of another configuration, which is set aside as {aside}")
+    kept = _kept(path, fingerprint)
+    if kept is None:
+        path.mkdir(exist_ok=True)
+        _mark(path, fingerprint)
+        return lines
+    if path.exists():
+        shutil.rmtree(path)
+    kept.replace(path)
+    sync_folder(path.parent)
+    return [*lines, f"{path}: goes on with the work of this configuration that was set aside as {kept}"]
+
+
+def fingerprint_of(path: Path) -> str | None:
+    """The fingerprint of a working folder by its mark, or else by its newest state; None when neither can be read."""
+    for file in (path / MARK, *sorted(path.glob(f"step-*/{INDEX}"), reverse=True)):
+        try:
+            found = read_json(file).get("fingerprint")
+        except ConfigError:
+            continue
+        if isinstance(found, str):
+            return found
+    return None
+
+
+def holds_work(path: Path) -> bool:
+    """Whether anything in the folder would be missed: a state, a journal, samples."""
+    return any(
+        file.is_file()
+        and file.name not in _NO_WORK
+        and not any(part.endswith(".tmp") for part in file.relative_to(path).parts)
+        for file in path.rglob("*")
+    )
+
+
+def set_aside(path: Path, fingerprint: str) -> Path:
+    """Move a folder to a free name under `.old` beside it; returns that name."""
+    aside = free_name(path, fingerprint[:12])
+    path.replace(aside)
+    sync_folder(aside.parent)
+    sync_folder(path.parent)
+    return aside
+
+
+def free_name(path: Path, suffix: str) -> Path:
+    """`.old/NAME-SUFFIX` beside `path`, with a number where that is taken; nothing there is ever replaced."""
+    folder = path.parent / ".old"
+    folder.mkdir(exist_ok=True)
+    first = folder / f"{path.name}-{suffix}"
+    number, aside = 1, first
+    while aside.exists():
+        number += 1
+        aside = first.with_name(f"{first.name}-{number}")
+    return aside
+
+
+def _kept(path: Path, fingerprint: str) -> Path | None:
+    """What was set aside under this fingerprint; of several the last one."""
+    old = path.parent / ".old"
+    found = [
+        folder
+        for folder in (sorted(old.iterdir()) if old.is_dir() else [])
+        if folder.name.startswith(f"{path.name}-") and fingerprint_of(folder) == fingerprint
+    ]
+    return found[-1] if found else None
+
+
+def _mark(path: Path, fingerprint: str) -> None:
+    try:
+        if read_json(path / MARK) == {"fingerprint": fingerprint}:
+            return
+    except ConfigError:
+        pass
+    write_json(path / MARK, {"fingerprint": fingerprint})

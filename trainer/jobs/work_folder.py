@@ -1,0 +1,219 @@
+"""The working folder of one long job: what it has done so far, so that a kill costs minutes, not the run.
+
+Undeclared to the workflow (a failed job loses declared outputs). Holds a fingerprint of everything that decides
+the result: equal, and the job resumes; different, and the folder is set aside until that fingerprint comes again
+(`trainer.jobs.set_aside`). States are saved as `step-000120/` by rename. The newest whole one wins: its files, the journals that
+lead to it and the files that these name must be what they were when it was saved.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from records.errors import ConfigError
+from records.files import read_json, sha256_of, sync_folder, write_json
+from trainer.jobs.set_aside import INDEX, free_name, take_place
+
+KEEP_STATES = 2
+ATTEMPTS = "attempts.jsonl"
+FILES = "files"
+"""Journal of the digests of files beside the journals, such as shards of trajectories."""
+
+
+class WorkDir:
+    """Open with `WorkDir.open`; hold it while the job runs."""
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self.path, self._fingerprint = path, fingerprint
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, fingerprint: str) -> Iterator[WorkDir]:
+        """Lock the folder and make it that of `fingerprint`. Raises ConfigError while another process holds it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock_path = path.with_name(f"{path.name}.lock")
+        with lock_path.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"{path}: another process works there; wait for it or stop it") from None
+            for line in take_place(path, fingerprint):
+                print(line, flush=True)
+            yield cls(path, fingerprint)
+
+    def save(self, step: int, write: Callable[[Path], None]) -> None:
+        """Let `write` fill a folder, then publish it as the state of `step`; older states but the last go."""
+        final = self.path / _name_of(step)
+        beside = self.path / f"{_name_of(step)}.tmp"
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        try:
+            write(beside)
+            files = {path.name: sha256_of(path) for path in sorted(beside.iterdir())}
+            journals = {path.stem: [path.stat().st_size, sha256_of(path)] for path in self._journals()}
+            index = {"step": step, "files": files, "journals": journals, "fingerprint": self._fingerprint}
+            write_json(beside / INDEX, index)
+            for name in files:
+                _flush(beside / name)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        # A state never survives a power cut without the journal lines that lead to it.
+        for journal in self._journals():
+            _flush(journal)
+        shutil.rmtree(final, ignore_errors=True)
+        beside.replace(final)
+        sync_folder(self.path)
+        for old in self._states()[:-KEEP_STATES]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def newest(self) -> tuple[int, Path] | None:
+        """Step and folder of the newest whole state; a damaged one is passed over, and the line says what of it."""
+        for state in reversed(self._states()):
+            fault = self._fault_of(state)
+            if fault is None:
+                return int(read_json(state / INDEX)["step"]), state
+            print(f"{state}: damaged, passed over: {fault}", flush=True)
+        return None
+
+    def begin_attempt(self, step: int) -> None:
+        """Note a start or resume at `step`: journals go back to what they were then, damaged states are set aside."""
+        self._set_damaged_aside(step)
+        lengths: dict[str, list[Any]] = {}
+        state = self.path / _name_of(step)
+        if state.is_dir():
+            lengths = read_json(state / INDEX)["journals"]
+        for journal in self._journals():
+            # In place: whenever the machine dies, what leads to the state is untouched.
+            os.truncate(journal, lengths.get(journal.stem, [0])[0])
+        with (self.path / ATTEMPTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, "unix_s": time.time(), "pid": os.getpid()}) + "\n")
+
+    def require_whole(self, step: int) -> None:
+        """Raise ConfigError unless the state of `step`, and all that led to it, is whole: before it is published."""
+        newest = self.newest()
+        if newest is not None and newest[0] == step:
+            lengths = read_json(newest[1] / INDEX)["journals"]
+            longer = [j for j in self._journals() if j.stat().st_size != lengths.get(j.stem, [0])[0]]
+            if not longer:
+                return
+            print(f"{longer[0]}: holds lines after step {step}", flush=True)
+        raise ConfigError(
+            f"{self.path}: what led to step {step} is damaged (the line above names it), so nothing is published; put "
+            "the file back, or run the same command again, which goes on from the last whole state"
+        )
+
+    def num_attempts(self) -> int:
+        path = self.path / ATTEMPTS
+        return len(path.read_bytes().splitlines()) if path.exists() else 0
+
+    def append(self, journal: str, record: dict) -> None:
+        """Add one line to a journal; the record holds its `step`."""
+        with (self.path / f"{journal}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, sort_keys=True, allow_nan=False) + "\n")
+
+    def seal(self, step: int, *paths: Path) -> None:
+        """Note the digests of finished files of this folder, so that damage to them is noticed when they are read."""
+        files = {path.relative_to(self.path).as_posix(): sha256_of(path) for path in paths}
+        self.append(FILES, {"step": step, "files": files})
+
+    def is_sealed(self, path: Path) -> bool:
+        """Whether the file is what it was when it was sealed last."""
+        journal = self.path / f"{FILES}.jsonl"
+        sealed = _sealed(journal.read_bytes()) if journal.is_file() else {}
+        wanted = sealed.get(path.relative_to(self.path).as_posix())
+        return wanted is not None and path.is_file() and sha256_of(path) == wanted
+
+    def clear(self) -> None:
+        """Remove the work of a job whose result is published and holds all of it."""
+        for path in self.path.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+        for journal in self._journals():
+            journal.unlink()
+
+    def _fault_of(self, state: Path) -> str | None:
+        """What of a state, or of what led to it, is not as it was saved; None when all is."""
+        try:
+            index = read_json(state / INDEX)
+            files, journals = dict(index["files"]), dict(index["journals"])
+            if state.name != _name_of(int(index["step"])):
+                return f"{INDEX} is that of step {index['step']}"
+            for name, wanted in files.items():
+                if sha256_of(state / name) != wanted:
+                    return f"{name} differs from what was saved"
+            return self._fault_before(journals)
+        except FileNotFoundError as error:
+            return f"{error.filename} is missing"
+        except (ConfigError, OSError, KeyError, AttributeError, TypeError, ValueError):
+            return f"{INDEX} cannot be read"
+
+    def _fault_before(self, journals: dict[str, list[Any]]) -> str | None:
+        """The same for the journals that led to a state, as far as they went then, and for the files they name."""
+        for stem, (size, wanted) in sorted(journals.items()):
+            path = self.path / f"{stem}.jsonl"
+            with path.open("rb") as file:
+                start = file.read(size)
+            if len(start) < size or hashlib.sha256(start).hexdigest() != wanted:
+                return f"{path} is cut or changed"
+            if stem == FILES:
+                for name, digest in _sealed(start).items():
+                    if not (self.path / name).is_file():
+                        return f"{self.path / name} is missing"
+                    if sha256_of(self.path / name) != digest:
+                        return f"{self.path / name} is cut or changed"
+        return None
+
+    def _set_damaged_aside(self, step: int) -> None:
+        """Move states after `step` away: they would count among those kept, and push out the new ones."""
+        later = [state for state in self._states() if state.name > _name_of(step)]
+        if not later:
+            return
+        aside = free_name(self.path, f"{self._fingerprint[:12]}-damaged")
+        aside.mkdir()
+        for journal in self._journals():
+            shutil.copyfile(journal, aside / journal.name)
+        for state in later:
+            state.replace(aside / state.name)
+        print(
+            f"{self.path}: goes on from step {step}; later states and the journals are kept in {aside}",
+            flush=True,
+        )
+
+    def _journals(self) -> list[Path]:
+        return sorted(path for path in self.path.glob("*.jsonl") if path.name != ATTEMPTS)
+
+    def _states(self) -> list[Path]:
+        return sorted(path for path in self.path.glob("step-*") if path.is_dir() and path.suffix != ".tmp")
+
+
+def _name_of(step: int) -> str:
+    return f"step-{step:06d}"
+
+
+def _sealed(lines: bytes) -> dict[str, str]:
+    """Digests by path in lines of the journal of files; of one path the last. A line half written says nothing."""
+    found: dict[str, str] = {}
+    for line in lines.splitlines():
+        try:
+            found |= {str(name): str(digest) for name, digest in json.loads(line)["files"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return found
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

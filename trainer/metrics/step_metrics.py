@@ -1,0 +1,236 @@
+"""What one RL step tells: names, units and reductions in one place. No torch.
+
+All means are over raw rollouts before selection, graded or not, unless the name says otherwise; those that the
+infrastructure lost, or whose prompt did not fit, behaved in no way and are counted apart. Shares are in [0, 1]. A
+quantity without a case in the step (no correct rollout, no call) is left out rather than set to 0.
+Seconds live in `StepClock`, so that the metrics of two equal runs are equal files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from records.tool_call import Status
+from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.verdict import Verdict, VerdictKind
+from verifier.graders.policy import GraderName
+from verifier.turn import read_turn
+
+GRADERS = {grader.value for grader in GraderName}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepClock:
+    """Where the wall seconds of a step went."""
+
+    step: int
+    stage: str
+    rollout_s: float
+    """Engines and tools together."""
+    engine_s: float
+    engine_busy_frac: float
+    """Share of the rollout phase in which the engine computed."""
+    tool_wait_s: float
+    """Everything waited for a tool."""
+    tool_cpu_s: float
+    tool_queue_wait_s: float
+    """Mean over calls, also those that never ran, of the wait for a place in the sandbox."""
+    num_near_limit_calls: int
+    """Calls that used a quarter of a time limit or more: there the clock may decide how a call ends."""
+    grade_s: float
+    update_s: float
+    sync_s: float
+    save_s: float
+    """Of the state saved after the step before; this step's comes after its lines are written."""
+    step_s: float
+    sampled_tokens_per_s: float
+    trained_tokens_per_s: float
+
+    def to_json(self) -> dict[str, float | int | str]:
+        return asdict(self)
+
+
+def is_correct(trajectory: Trajectory) -> bool:
+    """What the grader said, whatever an experiment makes of the reward; an ungraded rollout is not correct.
+
+    Without a grader's verdict a positive reward stands in.
+
+    >>> from records.verdict import Verdict, VerdictKind
+    >>> wrong = Verdict(id="p", verdict=VerdictKind.WRONG, rule="", grader="strict")
+    >>> is_correct(Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
+    ...     verdicts={"strict": wrong}))
+    False
+    """
+    verdict = _verdict_of(trajectory)
+    return is_rewarded(trajectory) if verdict is None else verdict.verdict is VerdictKind.CORRECT
+
+
+def is_graded(trajectory: Trajectory) -> bool:
+    """Whether it is known to be correct or not: a failure of the grader is no wrong answer, whatever the reward.
+
+    >>> from records.verdict import Verdict, VerdictKind
+    >>> broken = Verdict(id="p", verdict=VerdictKind.INFRA_FAILED, rule="", grader="strict")
+    >>> is_graded(Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
+    ...     verdicts={"strict": broken}))
+    False
+    """
+    verdict = _verdict_of(trajectory)
+    return (
+        trajectory.reward is not None if verdict is None else verdict.verdict is not VerdictKind.INFRA_FAILED
+    )
+
+
+def _verdict_of(trajectory: Trajectory) -> Verdict | None:
+    return next((v for g, v in trajectory.verdicts.items() if g in GRADERS), None)
+
+
+def is_rewarded(trajectory: Trajectory) -> bool:
+    """A positive reward: one of the rollouts that RoC calls positive."""
+    return trajectory.reward is not None and trajectory.reward > 0
+
+
+def is_lost(trajectory: Trajectory) -> bool:
+    """Engine, sandbox or reward of ours ended it: it says nothing about the policy."""
+    return not trajectory.stop.is_models
+
+
+def is_lost_call(trajectory: Trajectory) -> bool:
+    """The rollout was lost with its last tool call, which gave no result."""
+    last = trajectory.turns[-1] if trajectory.turns else None
+    return is_lost(trajectory) and last is not None and last.call is CallKind.EXECUTED and last.result is None
+
+
+def is_played(trajectory: Trajectory) -> bool:
+    """The policy was asked and went on to an end of its own."""
+    return not is_lost(trajectory) and bool(trajectory.turns)
+
+
+def calls_of(trajectory: Trajectory) -> list[Turn]:
+    """Turns whose call counts: the model's mistakes and what ran; not the unexecuted call of the last turn."""
+    return [
+        turn
+        for turn in trajectory.turns
+        if turn.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL)
+        or (turn.call is CallKind.EXECUTED and turn.result is not None)
+    ]
+
+
+def is_failed_call(turn: Turn) -> bool:
+    """A call that failed by the model's fault."""
+    return turn.result is None or turn.result.status is not Status.OK
+
+
+def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Behaviour of one batch of raw rollouts.
+
+    >>> turn = Turn(text="<answer>", start=1, end=3, call=CallKind.NONE)
+    >>> one = Trajectory(run="r", checkpoint="c", benchmark="rl1", problem="p", sample=0, ids=[1, 2, 3],
+    ...     mask=[False, True, True], logprob=[0.0, -1.0, -1.0], prompt_len=1, turns=[turn], reward=1.0,
+    ...     stop=StopReason.ANSWER)
+    >>> metrics = rollout_metrics([one])
+    >>> metrics["accuracy"], metrics["response_len_mean"], metrics["no_tool_frac"]
+    (1.0, 2.0, 1.0)
+    """
+    played = [t for t in trajectories if is_played(t)]
+    graded = [t for t in trajectories if is_graded(t)]
+    correct = [t for t in graded if is_correct(t)]
+    calls = [calls_of(t) for t in played]
+    correct_calls = [calls_of(t) for t in correct]
+    first_calls = [c[0] for c in calls if c]
+    metrics: dict[str, float] = {
+        "num_rollouts": len(trajectories),
+        "num_graded": len(graded),
+        "num_aborted": sum(is_lost(t) for t in trajectories),
+        "num_prompt_unfit": sum(not t.turns and not is_lost(t) for t in trajectories),
+        "num_sampled_tokens": sum(t.num_sampled for t in trajectories),
+        "num_tool_calls": sum(len(calls_of(t)) for t in trajectories),
+        "num_tool_calls_run": sum(turn.result is not None for t in trajectories for turn in t.turns),
+        "num_tool_calls_lost": sum(is_lost_call(t) for t in trajectories),
+    }
+    failed = [is_failed_call(turn) for c in correct_calls for turn in c]
+    metrics |= {"num_tool_calls_correct": len(failed), "num_tool_errors_correct": sum(failed)}
+    metrics |= _mean("accuracy", [float(is_correct(t)) for t in graded])
+    metrics |= _mean("reward_mean", [t.reward for t in graded if t.reward is not None])
+    metrics |= _mean("response_len_mean", [t.response_len for t in played])
+    metrics |= _mean("response_len_correct_mean", [t.response_len for t in correct])
+    metrics |= _mean("sampled_len_mean", [t.num_sampled for t in played])
+    metrics |= _mean("truncated_frac", [t.stop is StopReason.LENGTH for t in played])
+    metrics |= _mean("context_stop_frac", [t.stop is StopReason.CONTEXT for t in played])
+    metrics |= _mean("max_turns_frac", [t.stop is StopReason.MAX_TURNS for t in played])
+    metrics |= _mean("turns_mean", [len(t.turns) for t in played])
+    metrics |= _mean("tool_calls_mean", [len(c) for c in calls])
+    metrics |= _mean("no_tool_frac", [not any(_asks(turn) for turn in t.turns) for t in played])
+    metrics |= _mean("no_call_no_answer_frac", [_is_idle(turn) for t in played for turn in _ended_turns(t)])
+    metrics |= _mean(
+        "parse_error_frac", [_fails_to_parse(turn) for t in played for turn in t.turns if _asks(turn)]
+    )
+    metrics |= _mean("tool_error_frac", [is_failed_call(turn) for c in calls for turn in c])
+    metrics |= _mean("tool_error_frac_correct", failed)
+    metrics |= _mean("first_call_success_frac", [not is_failed_call(turn) for turn in first_calls])
+    metrics |= _mean("repeated_call_frac", [_repeats(c) for c in calls if c])
+    metrics |= _mean("several_answers_frac_correct", [_num_answers(t) > 1 for t in correct])
+    metrics |= _mean("tokens_after_first_error_mean", list(_tokens_after_first_error(played)))
+    metrics |= _mean(
+        "recovery_frac", [float(is_correct(t)) for t in graded if (c := calls_of(t)) and is_failed_call(c[0])]
+    )
+    return metrics
+
+
+def group_metrics(groups: Iterable[Sequence[Trajectory]]) -> dict[str, float]:
+    """Shares of groups that carry no gradient, among groups with at least one graded rollout."""
+    outcomes: Counter[str] = Counter()
+    for group in groups:
+        rewards = {is_rewarded(t) for t in group if t.reward is not None}
+        if rewards:
+            outcomes["mixed" if len(rewards) > 1 else "right" if True in rewards else "wrong"] += 1
+    total = outcomes.total()
+    if not total:
+        return {}
+    return {
+        "groups_all_right_frac": outcomes["right"] / total,
+        "groups_all_wrong_frac": outcomes["wrong"] / total,
+        "groups_mixed_frac": outcomes["mixed"] / total,
+    }
+
+
+def _asks(turn: Turn) -> bool:
+    """The turn asks for a tool, in whatever shape."""
+    return turn.call is not CallKind.NONE
+
+
+def _fails_to_parse(turn: Turn) -> bool:
+    return turn.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL)
+
+
+def _is_idle(turn: Turn) -> bool:
+    """The turn ends with neither a call nor an answer."""
+    return not _asks(turn) and "<answer>" not in turn.text
+
+
+def _ended_turns(trajectory: Trajectory) -> list[Turn]:
+    """Turns that the policy ended itself: not the one that the budget cut."""
+    return trajectory.turns[:-1] if trajectory.stop is StopReason.LENGTH else trajectory.turns
+
+
+def _mean(name: str, values: Sequence[float]) -> dict[str, float]:
+    return {name: sum(values) / len(values)} if values else {}
+
+
+def _repeats(calls: Sequence[Turn]) -> bool:
+    """Did the rollout run the same code twice."""
+    codes = [turn.code for turn in calls if turn.code is not None]
+    return len(set(codes)) < len(codes)
+
+
+def _num_answers(trajectory: Trajectory) -> int:
+    return sum(read_turn(turn.text).num_answers for turn in trajectory.turns)
+
+
+def _tokens_after_first_error(trajectories: Iterable[Trajectory]) -> Iterable[int]:
+    """Sampled tokens after the first failed call, for rollouts that have one."""
+    for trajectory in trajectories:
+        failed = [turn for turn in calls_of(trajectory) if is_failed_call(turn)]
+        if failed:
+            yield sum(trajectory.mask[failed[0].end :])

@@ -1,0 +1,143 @@
+"""Problems of every split, written once: data/<split>.jsonl and a manifest with digests and duplicate counts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from config.model import DataSection, RuntimeSection
+from records.digest import digest
+from records.errors import ConfigError
+from records.files import write_text
+from records.manifest import Manifest, verify, write_folder
+from records.problem import Problem
+from records.run_folder import RunFolder
+from trainer.problems.family import ProblemError
+from trainer.problems.splits import Splits, generate_splits
+from trainer.start import source_fault
+
+RING = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
+"""Test ring -> file stem; the other splits are called what they are."""
+
+
+def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
+    """Draw all splits and publish them. Raises ConfigError when a problem occurs twice or a ring is too small."""
+    if fault := source_fault(data):
+        raise ConfigError(fault)
+    began = time.monotonic()
+    splits = _generate(data)
+    duplicates = splits.count_duplicates()
+    print(f"duplicates over all splits: {duplicates.exact} exact, {duplicates.params} by parameters")
+    if duplicates.exact or duplicates.params:
+        raise ConfigError(
+            "data: a problem occurs in two splits; this is a fault of the generators, please report it"
+        )
+    folder = RunFolder.of(runtime).data
+    made = folder.with_name(".data.tmp")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    counts = {}
+    for field in fields(splits):
+        problems: tuple[Problem, ...] = getattr(splits, field.name)
+        stem = RING.get(field.name, field.name)
+        write_problems(problems, made / f"{stem}.jsonl")
+        counts[stem] = len(problems)
+    sections: dict[str, Any] = {"data": data.model_dump(mode="json")}
+    facts = {"num_problems": counts, "duplicates": {"exact": duplicates.exact, "params": duplicates.params}}
+    return write_folder(
+        folder,
+        made,
+        {"stage": "data", "parent": None, "data": None, "sections": sections, "facts": facts},
+        {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},
+    )
+
+
+def _generate(data: DataSection) -> Splits:
+    try:
+        return generate_splits(
+            seed=data.seed,
+            num_sft=data.num_sft,
+            num_train=data.num_train,
+            num_dev=data.num_dev,
+            num_test=data.num_test,
+            families=data.families,
+            min_ring=data.min_test,
+        )
+    except ProblemError as error:
+        raise ConfigError(f"data: {error}") from None
+
+
+def write_problems(problems: Iterable[Problem], path: Path) -> None:
+    """One JSON object a line, in the order given."""
+    write_text(
+        path, "".join(json.dumps(p.to_json(), ensure_ascii=False, sort_keys=True) + "\n" for p in problems)
+    )
+
+
+def read_problems(path: Path) -> list[Problem]:
+    """Read problems, one JSON object a line. Raises ConfigError naming file, line and what is wrong."""
+    lines = read_lines(path, "problems")
+    problems = [_read_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    seen: set[str] = set()
+    for problem in problems:
+        if problem.id in seen:
+            raise ConfigError(f"{path}: two problems are called {problem.id!r}; give each its own id")
+        seen.add(problem.id)
+    return problems
+
+
+def read_lines(path: Path, what: str) -> list[str]:
+    """Lines of a UTF-8 text file; a byte-order mark and the returns of Windows are no part of them.
+
+    Raises ConfigError, saying what the file should hold.
+    """
+    try:
+        # Not splitlines: JSON strings may hold line separators of other kinds.
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except OSError as error:
+        reason = error.strerror or "no reason given"
+    except UnicodeDecodeError as error:
+        reason = f"it is not UTF-8 text at byte {error.start}"
+    raise ConfigError(f"{path}: cannot be read ({reason}); give a JSONL file of {what}")
+
+
+def _read_line(path: Path, number: int, line: str) -> Problem:
+    where = f"{path}, line {number}"
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not JSON ({error}); repair or delete the line") from None
+    needs = "every problem needs id, prompt and answer, each a string"
+    if not isinstance(record, dict):
+        raise ConfigError(f"{where}: has no id, for it is no JSON object; {needs}")
+    for key in ("id", "prompt", "answer"):
+        value = record.get(key)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            raise ConfigError(f"{where}: has no {key}; {needs}")
+        if not isinstance(value, str):
+            raise ConfigError(
+                f"{where}: {key} = {json.dumps(value)[:80]} is no string; put it in quotes: {needs}"
+            )
+    try:
+        return Problem.from_json(record)
+    except TypeError as error:
+        raise ConfigError(
+            f"{path}, line {number}: {error}; allowed keys are those of records.trajectory.Problem"
+        ) from None
+
+
+def load_split(runtime: RuntimeSection, stem: str) -> list[Problem]:
+    """One split of this run's data, its digest checked."""
+    folder = RunFolder.of(runtime).data
+    verify(folder)
+    return read_problems(folder / f"{stem}.jsonl")
+
+
+def pool_digest(problems: Iterable[Problem]) -> str:
+    """Digest over canonical (id, prompt, answer) rows, in order of id."""
+    return digest(sorted([p.id, p.prompt, p.answer] for p in problems))

@@ -1,0 +1,32 @@
+"""A tool that fails valid calls by chance: noise from outside the policy, for the dose-response arms."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import Future
+
+from records.tool_call import Status, ToolCall, ToolError, ToolResult
+from trainer.rollout.loop import Tool
+
+
+class FlakyTool:
+    """Passes calls on, but for a share that it answers with an error; which ones, the call's seed decides.
+
+    The error is the model's to see and counts as a failed call like any other: that is the point of the experiment.
+    """
+
+    def __init__(self, tool: Tool, fail_frac: float) -> None:
+        self._tool, self._fail_frac = tool, fail_frac
+
+    def submit(self, call: ToolCall) -> Future[ToolResult]:
+        if random.Random(f"flaky:{call.seed}").random() >= self._fail_frac:
+            return self._tool.submit(call)
+        error = ToolError(
+            type="OSError", message="the service is busy", traceback="OSError: the service is busy\n"
+        )
+        future: Future[ToolResult] = Future()
+        future.set_result(ToolResult(id=call.id, status=Status.ERROR, error=error))
+        return future
+
+    def close_session(self, name: str) -> None:
+        self._tool.close_session(name)

@@ -1,0 +1,67 @@
+"""Baseline: a central queue and at most so many rollouts per engine, a number tuned by hand."""
+
+from __future__ import annotations
+
+import heapq
+
+from trainer.engines.requests import EngineReport
+from trainer.scheduling.admission_queue import AdmissionQueue
+from trainer.scheduling.policy import Arrival, Assignment
+
+
+class FixedCapPolicy:
+    """First come, first served, to the engine with the fewest rollouts; a rollout stays on its engine.
+
+    Args:
+        num_engines: engines to fill.
+        cap: most rollouts per engine, from first turn to end.
+    """
+
+    def __init__(self, num_engines: int, *, cap: int) -> None:
+        if cap < 1:
+            raise ValueError(f"cap {cap}: must be 1 or more")
+        self._cap = cap
+        self._num_rollouts = [0] * num_engines
+        # Entries (rollouts, engine); one that disagrees with _num_rollouts is stale and skipped.
+        self._fewest = [(0, engine) for engine in range(num_engines)]
+        self._engine_of: dict[str, int] = {}
+        self._queue = AdmissionQueue()
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
+        engine = self._engine_of.get(arrival.session)
+        if engine is not None:
+            return [Assignment(session=arrival.session, engine=engine)]
+        self._queue.push(arrival)
+        return self._assign()
+
+    def on_report(self, report: EngineReport) -> list[Assignment]:
+        return []
+
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        return []
+
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        engine = self._engine_of.pop(session, None)
+        if engine is None:
+            self._queue.discard(session)
+        else:
+            self._count(engine, -1)
+        return self._assign()
+
+    def _assign(self) -> list[Assignment]:
+        assignments = []
+        while self._queue:
+            while self._fewest[0][0] != self._num_rollouts[self._fewest[0][1]]:
+                heapq.heappop(self._fewest)
+            count, engine = self._fewest[0]
+            if count >= self._cap:
+                break
+            session = self._queue.pop().session
+            self._engine_of[session] = engine
+            self._count(engine, 1)
+            assignments.append(Assignment(session=session, engine=engine))
+        return assignments
+
+    def _count(self, engine: int, change: int) -> None:
+        self._num_rollouts[engine] += change
+        heapq.heappush(self._fewest, (self._num_rollouts[engine], engine))

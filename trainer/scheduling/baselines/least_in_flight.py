@@ -1,0 +1,43 @@
+"""Baseline: each turn goes to the engine with the fewest turns in flight; no queue, no memory of caches."""
+
+from __future__ import annotations
+
+import heapq
+
+from trainer.engines.requests import EngineReport
+from trainer.scheduling.policy import Arrival, Assignment
+
+
+class LeastInFlightPolicy:
+    """Counts turns, not tokens; ties go to the lower number. A turn may land away from its cache."""
+
+    def __init__(self, num_engines: int) -> None:
+        self._num_in_flight = [0] * num_engines
+        # Entries (in flight, engine); one that disagrees with _num_in_flight is stale and skipped.
+        self._least = [(0, engine) for engine in range(num_engines)]
+        self._engine_of: dict[str, int] = {}
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
+        while self._least[0][0] != self._num_in_flight[self._least[0][1]]:
+            heapq.heappop(self._least)
+        engine = self._least[0][1]
+        self._engine_of[arrival.session] = engine
+        self._count(engine, 1)
+        return [Assignment(session=arrival.session, engine=engine)]
+
+    def on_report(self, report: EngineReport) -> list[Assignment]:
+        return []
+
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        self._count(self._engine_of.pop(session), -1)
+        return []
+
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        engine = self._engine_of.pop(session, None)
+        if engine is not None:
+            self._count(engine, -1)
+        return []
+
+    def _count(self, engine: int, change: int) -> None:
+        self._num_in_flight[engine] += change
+        heapq.heappush(self._least, (self._num_in_flight[engine], engine))

@@ -1,0 +1,50 @@
+"""Baseline: every rollout gets its engine up front, as in single-program trainers (verl 0.2)."""
+
+from __future__ import annotations
+
+from random import Random
+
+from trainer.engines.requests import EngineReport
+from trainer.scheduling.policy import Arrival, Assignment
+
+
+class StaticSplitPolicy:
+    """Deals rollouts out evenly and never moves one; an engine queues what it cannot hold.
+
+    Args:
+        num_engines: engines to deal to.
+        together: deal whole groups, so siblings share an engine; otherwise each run of `num_engines`
+            arrivals is dealt in an order drawn from `seed`.
+        seed: of the shuffle.
+    """
+
+    def __init__(self, num_engines: int, *, together: bool, seed: int = 0) -> None:
+        self._num_engines, self._together = num_engines, together
+        self._rng = Random(seed)
+        self._deck: list[int] = []
+        self._engine_of: dict[str, int] = {}
+        self._engine_of_group: dict[str, int] = {}
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
+        if arrival.session not in self._engine_of:
+            self._engine_of[arrival.session] = self._deal(arrival.group)
+        return [Assignment(session=arrival.session, engine=self._engine_of[arrival.session])]
+
+    def on_report(self, report: EngineReport) -> list[Assignment]:
+        return []
+
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        return []
+
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        self._engine_of.pop(session, None)
+        return []
+
+    def _deal(self, group: str) -> int:
+        if self._together:
+            next_engine = len(self._engine_of_group) % self._num_engines
+            return self._engine_of_group.setdefault(group, next_engine)
+        if not self._deck:
+            self._deck = list(range(self._num_engines))
+            self._rng.shuffle(self._deck)
+        return self._deck.pop()

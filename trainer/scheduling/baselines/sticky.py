@@ -1,0 +1,44 @@
+"""Baseline: a rollout stays where its cache is; new ones go to the engine with the fewest rollouts."""
+
+from __future__ import annotations
+
+import heapq
+
+from trainer.engines.requests import EngineReport
+from trainer.scheduling.policy import Arrival, Assignment
+
+
+class StickyPolicy:
+    """Counts rollouts from their first turn to their end; ties go to the lower number."""
+
+    def __init__(self, num_engines: int) -> None:
+        self._num_rollouts = [0] * num_engines
+        # Entries (rollouts, engine); one that disagrees with _num_rollouts is stale and skipped.
+        self._fewest = [(0, engine) for engine in range(num_engines)]
+        self._engine_of: dict[str, int] = {}
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
+        engine = self._engine_of.get(arrival.session)
+        if engine is None:
+            while self._fewest[0][0] != self._num_rollouts[self._fewest[0][1]]:
+                heapq.heappop(self._fewest)
+            engine = self._fewest[0][1]
+            self._engine_of[arrival.session] = engine
+            self._count(engine, 1)
+        return [Assignment(session=arrival.session, engine=engine)]
+
+    def on_report(self, report: EngineReport) -> list[Assignment]:
+        return []
+
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        return []
+
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        engine = self._engine_of.pop(session, None)
+        if engine is not None:
+            self._count(engine, -1)
+        return []
+
+    def _count(self, engine: int, change: int) -> None:
+        self._num_rollouts[engine] += change
+        heapq.heappush(self._fewest, (self._num_rollouts[engine], engine))

@@ -1,0 +1,273 @@
+"""Admission by forecast: start a rollout where the cache is expected never to overflow while it runs.
+
+A worst-case reserve leaves most of a cache empty, because most rollouts end long before the limit; a fixed
+cap has to be tuned for each limit. Here each engine's future cache use is forecast from what is running:
+row i at response length a still runs h tokens later with probability S(a + h) / S(a), and then holds
+prompt + a + h tokens. S is learned in the same batch (`survival`). A rollout is admitted if mean + one
+standard deviation of the forecast stays within the capacity at every h. What goes wrong anyway is left to
+the engine's preemption. No constant here depends on the workload.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.engines.requests import EngineReport
+from trainer.scheduling.admission_queue import AdmissionQueue
+from trainer.scheduling.policy import Arrival, Assignment
+from trainer.scheduling.survival import NUM_BINS, SurvivalCurve
+
+_DEVIATIONS = 1.0
+"""Standard deviations of the forecast that must fit too."""
+_MOVE_SHARE = 0.1
+"""A returning rollout moves if its engine holds this share of the capacity more than the lightest one."""
+_REFIT_SHARE = 0.02
+"""Refit the curve each time this share more rollouts have ended."""
+
+
+@dataclass(slots=True)
+class _Row:
+    prompt: int
+    context: int
+    t: float
+    """When `context` was seen."""
+    decoding: bool = True
+
+
+@dataclass(slots=True)
+class _EngineState:
+    capacity: int
+    rows: dict[str, _Row] = field(default_factory=dict)
+    seen_tokens: int = 0
+    """Sum of the rows' `context`."""
+    num_decoding: int = 0
+    seen_t: float = 0.0
+    """Sum of `t` over decoding rows."""
+    tokens_per_s: float = 0.0
+    """Tokens that each running row gains per second of the clock."""
+    mean_H: NDArray[np.float64] = field(default_factory=lambda: np.zeros(NUM_BINS))
+    variance_H: NDArray[np.float64] = field(default_factory=lambda: np.zeros(NUM_BINS))
+    forecast_t: float = 0.0
+    used: int = 0
+    """Cached tokens by its last report."""
+    has_waiting: bool = False
+    """By its last report; such an engine gets nothing new."""
+    slack: float = 0.0
+    """Capacity less forecast at its fullest; the engine with most takes the next rollout."""
+
+
+class ForecastPolicy:
+    """First come, first served, to the engine with most forecast slack.
+
+    A rollout stays where its cache is while others wait; after that, one that returns from its tool may
+    move to a much lighter engine. Needs `on_report`: without reports it takes rows to be shorter than they
+    are, and admits less.
+
+    Args:
+        capacities: cached tokens that each engine can hold.
+    """
+
+    def __init__(self, capacities: Sequence[int]) -> None:
+        if not capacities or min(capacities) < 1:
+            raise ValueError(
+                f"capacities {list(capacities)}: need at least one engine, each of 1 token or more"
+            )
+        self._engines = [_EngineState(capacity=capacity, slack=float(capacity)) for capacity in capacities]
+        # Entries (-slack, engine); one that disagrees with the engine's slack is stale and skipped.
+        self._most_slack = [(-state.slack, number) for number, state in enumerate(self._engines)]
+        heapq.heapify(self._most_slack)
+        self._queue = AdmissionQueue()
+        self._engine_of: dict[str, int] = {}
+        self._curve: SurvivalCurve | None = None
+        self._ahead_H = np.zeros(NUM_BINS)
+        self._ended: list[int] = []
+        self._next_refit = 8
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
+        number = self._engine_of.get(arrival.session)
+        if number is not None:
+            row = self._engines[number].rows[arrival.session]
+            if not self._queue:
+                number = self._lighter(number, arrival.context_tokens)
+                self._remove(self._engines[self._engine_of[arrival.session]], arrival.session)
+                self._engine_of[arrival.session] = number
+            self._place(number, arrival.session, _Row(prompt=row.prompt, context=arrival.context_tokens, t=t))
+            return [Assignment(session=arrival.session, engine=number)]
+        worst = arrival.context_tokens + arrival.max_new
+        largest = max(state.capacity for state in self._engines)
+        if worst > largest:
+            raise ValueError(
+                f"rollout {arrival.session!r} may need {worst} cached tokens, the largest engine holds "
+                f"{largest}: lower the response budget or raise rollout.kv_tokens"
+            )
+        if self._curve is None or arrival.max_new > self._curve.limit:
+            self._curve = SurvivalCurve(arrival.max_new)
+            self._ahead_H = np.arange(NUM_BINS) * (arrival.max_new / NUM_BINS)
+        self._queue.push(arrival)
+        return self._assign(t)
+
+    def on_report(self, report: EngineReport) -> list[Assignment]:
+        """Take the engine's pace from its cached tokens: what is there beyond the lengths last seen."""
+        state = self._engines[report.engine]
+        waited, state.has_waiting = state.has_waiting, report.waiting > 0
+        state.used = report.capacity_tokens - report.free_kv_tokens
+        decoding_s = state.num_decoding * report.t - state.seen_t
+        if decoding_s > 0:
+            state.tokens_per_s = max(0.0, (state.used - state.seen_tokens) / decoding_s)
+        if not self._queue or not (waited or state.has_waiting):
+            return []
+        self._forecast(report.engine, report.t)
+        return self._assign(report.t)
+
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """The cache stays where it is."""
+        number = self._engine_of[session]
+        row = self._engines[number].rows[session]
+        context = row.context if context_tokens is None else context_tokens
+        self._place(number, session, _Row(prompt=row.prompt, context=context, t=t, decoding=False))
+        return []
+
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """Learn the length, forecast the engine anew, admit what fits."""
+        number = self._engine_of.pop(session, None)
+        if number is None:
+            self._queue.discard(session)
+            return self._assign(t)
+        row = self._remove(self._engines[number], session)
+        assert row is not None
+        self._ended.append((row.context if context_tokens is None else context_tokens) - row.prompt)
+        if len(self._ended) >= self._next_refit:
+            self._refit(t)
+        if not self._queue:
+            return []
+        self._forecast(number, t)
+        return self._assign(t)
+
+    # --- inside ------------------------------------------------------------------------------------------
+
+    def _lighter(self, number: int, context: int) -> int:
+        """Where a returning turn decodes faster by more than computing its context again costs.
+
+        Only once nothing waits: then engines drain unevenly, and the last ones decide when the batch ends.
+        """
+        own = self._engines[number]
+        target = min(range(len(self._engines)), key=lambda other: self._engines[other].used)
+        lighter = self._engines[target]
+        if own.used - lighter.used <= context + _MOVE_SHARE * own.capacity:
+            return number
+        own.used -= context
+        lighter.used += context
+        return target
+
+    def _place(self, number: int, session: str, row: _Row) -> None:
+        """Put a row, with its exact length, on an engine, instead of what was known of it there."""
+        state = self._engines[number]
+        self._remove(state, session)
+        state.rows[session] = row
+        state.seen_tokens += row.context
+        state.num_decoding += row.decoding
+        state.seen_t += row.t * row.decoding
+
+    def _remove(self, state: _EngineState, session: str) -> _Row | None:
+        row = state.rows.pop(session, None)
+        if row is not None:
+            state.seen_tokens -= row.context
+            state.num_decoding -= row.decoding
+            state.seen_t -= row.t * row.decoding
+        return row
+
+    def _responses(self, state: _EngineState, t: float) -> NDArray[np.float64]:
+        """Response length of each row by now, as far as can be told from its last event and the pace."""
+        pace = state.tokens_per_s
+        limit = self._curve.limit if self._curve is not None else 0.0
+        return np.array(
+            [
+                min(row.context - row.prompt + (pace * (t - row.t) if row.decoding else 0.0), limit)
+                for row in state.rows.values()
+            ]
+        )
+
+    def _refit(self, t: float) -> None:
+        if self._curve is None:
+            return
+        running = [self._responses(state, t) for state in self._engines]
+        self._curve.refit(ended=self._ended, running=np.concatenate(running))
+        self._next_refit = len(self._ended) + max(8, int(_REFIT_SHARE * len(self._ended)))
+
+    def _forecast(self, number: int, t: float) -> None:
+        """Mean and variance of the engine's cached tokens at each horizon, over its rows."""
+        state = self._engines[number]
+        state.forecast_t = t
+        assert self._curve is not None
+        if state.rows:
+            response_N = self._responses(state, t)
+            prompt_N = np.array([row.prompt for row in state.rows.values()])
+            later_NH = response_N[:, None] + self._ahead_H
+            now_N = np.maximum(self._curve.at(response_N), 1e-9)
+            alive_NH = np.minimum(self._curve.at(later_NH) / now_N[:, None], 1.0)
+            alive_NH[:, 0] = 1.0
+            held_NH = prompt_N[:, None] + later_NH
+            state.mean_H = (alive_NH * held_NH).sum(0)
+            state.variance_H = (alive_NH * (1 - alive_NH) * held_NH**2).sum(0)
+        else:
+            state.mean_H, state.variance_H = np.zeros(NUM_BINS), np.zeros(NUM_BINS)
+        self._set_slack(number)
+
+    def _set_slack(self, number: int) -> None:
+        state = self._engines[number]
+        need = state.mean_H + _DEVIATIONS * np.sqrt(state.variance_H)
+        state.slack = -inf if state.has_waiting and state.rows else state.capacity - float(need.max())
+        heapq.heappush(self._most_slack, (-state.slack, number))
+
+    def _assign(self, t: float) -> list[Assignment]:
+        assignments = []
+        while self._queue:
+            arrival = self._queue.head()
+            number = self._slackest()
+            if self._engines[number].forecast_t < t:
+                self._forecast(number, t)
+                continue
+            if not self._admits(self._engines[number], arrival):
+                break
+            self._queue.pop()
+            self._start(number, arrival, t)
+            assignments.append(Assignment(session=arrival.session, engine=number))
+        return assignments
+
+    def _slackest(self) -> int:
+        while True:
+            negative, number = self._most_slack[0]
+            if -negative == self._engines[number].slack:
+                return number
+            heapq.heappop(self._most_slack)
+
+    def _contribution(self, arrival: Arrival) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        assert self._curve is not None
+        alive_H, held_H = self._curve.at(self._ahead_H), arrival.context_tokens + self._ahead_H
+        return alive_H * held_H, alive_H * (1 - alive_H) * held_H**2
+
+    def _admits(self, state: _EngineState, arrival: Arrival) -> bool:
+        """An empty engine always takes one, so nothing waits for ever."""
+        if not state.rows:
+            return True
+        if state.has_waiting:
+            return False
+        mean_H, variance_H = self._contribution(arrival)
+        need = state.mean_H + mean_H + _DEVIATIONS * np.sqrt(state.variance_H + variance_H)
+        return float(need.max()) <= state.capacity
+
+    def _start(self, number: int, arrival: Arrival, t: float) -> None:
+        state = self._engines[number]
+        mean_H, variance_H = self._contribution(arrival)
+        state.mean_H = state.mean_H + mean_H
+        state.variance_H = state.variance_H + variance_H
+        context = arrival.context_tokens
+        self._place(number, arrival.session, _Row(prompt=context, context=context, t=t))
+        self._engine_of[arrival.session] = number
+        self._set_slack(number)

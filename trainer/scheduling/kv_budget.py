@@ -1,0 +1,133 @@
+"""Admission by key-value budget: an engine gets only as many rollouts as its cache can hold.
+
+Paper section 3.2: K rollouts per engine, estimated from its cache at the greatest length; the rest wait in
+one central queue. The reserve is kept from a rollout's first turn to its end, tool calls included, because
+its cache stays on the engine; a turn that comes back from its tool goes to that engine at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.engines.requests import EngineReport
+from trainer.scheduling.admission_queue import AdmissionQueue
+from trainer.scheduling.policy import Arrival, Assignment
+
+_MIN_FINISHED = 16
+"""Rollouts that must have ended before their lengths are believed."""
+
+
+@dataclass(slots=True)
+class _Rollout:
+    engine: int
+    reserved: int
+    prompt: int
+    context: int
+
+
+class KvBudgetPolicy:
+    """First come, first served, to the engine with most unreserved tokens; the head of the queue never yields.
+
+    Args:
+        capacities: cached tokens that each engine can hold.
+        reserve: "worst_case" reserves context + max_new, so no engine ever runs over (the paper's rule);
+            "running_quantile" reserves what `quantile` of the ended rollouts needed, and leaves the rare
+            overrun to the engine's preemption.
+        quantile: for the second rule.
+    """
+
+    def __init__(
+        self, capacities: Sequence[int], *, reserve: str = "worst_case", quantile: float = 0.8
+    ) -> None:
+        if not capacities or min(capacities) < 1:
+            raise ValueError(
+                f"capacities {list(capacities)}: need at least one engine, each of 1 token or more"
+            )
+        if reserve not in ("worst_case", "running_quantile"):
+            raise ValueError(f"reserve {reserve!r}: must be worst_case or running_quantile")
+        if not 0 < quantile <= 1:
+            raise ValueError(f"quantile {quantile}: must be above 0 and at most 1")
+        self._capacities = list(capacities)
+        self._unreserved = list(capacities)
+        # Entries (-unreserved, engine); one that disagrees with _unreserved is stale and skipped.
+        self._most_room = [(-capacity, engine) for engine, capacity in enumerate(capacities)]
+        heapq.heapify(self._most_room)
+        self._worst_case = reserve == "worst_case"
+        self._quantile = quantile
+        self._queue = AdmissionQueue()
+        self._rollouts: dict[str, _Rollout] = {}
+        self._grown: list[int] = []
+        """Tokens that ended rollouts added to their prompts, ascending."""
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
+        rollout = self._rollouts.get(arrival.session)
+        if rollout is not None:
+            rollout.context = arrival.context_tokens
+            return [Assignment(session=arrival.session, engine=rollout.engine)]
+        worst = arrival.context_tokens + arrival.max_new
+        if worst > max(self._capacities):
+            raise ValueError(
+                f"rollout {arrival.session!r} may need {worst} cached tokens, the largest engine holds "
+                f"{max(self._capacities)}: lower the response budget or raise rollout.kv_tokens"
+            )
+        self._queue.push(arrival)
+        return self._assign()
+
+    def on_report(self, report: EngineReport) -> list[Assignment]:
+        """Reports change nothing: the budget counts what may come, not what is cached now."""
+        return []
+
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """The cache stays on the engine, and so does the reserve."""
+        if context_tokens is not None:
+            self._rollouts[session].context = context_tokens
+        return []
+
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """Give the reserve back. Without `context_tokens` the last arrival's length is what was seen."""
+        rollout = self._rollouts.pop(session, None)
+        if rollout is None:
+            self._queue.discard(session)
+            return self._assign()
+        insort(self._grown, max(rollout.context, context_tokens or 0) - rollout.prompt)
+        self._move(rollout.engine, rollout.reserved)
+        return self._assign()
+
+    def _assign(self) -> list[Assignment]:
+        assignments = []
+        while self._queue:
+            arrival = self._queue.head()
+            need = self._reserve(arrival)
+            engine = self._roomiest()
+            if self._unreserved[engine] < need:
+                break
+            self._queue.pop()
+            self._move(engine, -need)
+            context = arrival.context_tokens
+            self._rollouts[arrival.session] = _Rollout(
+                engine=engine, reserved=need, prompt=context, context=context
+            )
+            assignments.append(Assignment(session=arrival.session, engine=engine))
+        return assignments
+
+    def _reserve(self, arrival: Arrival) -> int:
+        """Tokens to keep for a whole rollout."""
+        grown = arrival.max_new
+        if not self._worst_case and len(self._grown) >= _MIN_FINISHED:
+            rank = min(int(self._quantile * len(self._grown)), len(self._grown) - 1)
+            grown = min(grown, self._grown[rank])
+        return arrival.context_tokens + grown
+
+    def _roomiest(self) -> int:
+        while True:
+            negative, engine = self._most_room[0]
+            if -negative == self._unreserved[engine]:
+                return engine
+            heapq.heappop(self._most_room)
+
+    def _move(self, engine: int, tokens: int) -> None:
+        self._unreserved[engine] += tokens
+        heapq.heappush(self._most_room, (-self._unreserved[engine], engine))

@@ -1,0 +1,49 @@
+"""Which engine gets which rollout, and when: the border that every scheduling policy implements.
+
+Policies are event-driven and keep their own state; they see lengths and reports, never tokens. The live
+loop (`trainer.rollout.loop`) and the simulator call the same classes with the same records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from trainer.engines.requests import EngineReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A turn that wants an engine: the first of a rollout, or one that comes back from its tool."""
+
+    session: str
+    group: str
+    """Problem id; siblings share a prompt."""
+    context_tokens: int
+    """Tokens already in the context."""
+    max_new: int
+    """Most tokens the rest of this rollout may add, tool responses included."""
+    first: bool
+    """True for the first turn of the rollout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    session: str
+    engine: int
+
+
+class Policy(Protocol):
+    """Every call returns the assignments it makes possible; an arrival is assigned exactly once."""
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]: ...
+
+    def on_report(self, report: EngineReport) -> list[Assignment]: ...
+
+    def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """The session left its engine for a tool; its cache stays there. `context_tokens`: its length now."""
+        ...
+
+    def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
+        """The rollout ended; its cache is free. `context_tokens`: its length, from which policies learn."""
+        ...

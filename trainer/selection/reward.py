@@ -1,0 +1,107 @@
+"""Where a reward comes from: the grader, or a user's own function named in the configuration.
+
+`objective.reward: package.module:function` names a function (Problem, Trajectory) -> Verdict. It runs in a process of
+its own (`trainer.selection.user_reward`); what it does wrong is our failure, not the model's (public fault B38).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from config.objective import ObjectiveSection
+from records.problem import Problem
+from records.trajectory import Trajectory
+from records.verdict import Verdict, VerdictKind
+from trainer.selection.user_reward import OwnReward
+from verifier.graders.grade import grade
+from verifier.graders.policy import RL_POLICY, GradePolicy, GraderName
+from verifier.turn import read_turn
+
+Reward = Callable[[Problem, Trajectory], Verdict]
+
+
+def grader_of(objective: ObjectiveSection) -> Reward:
+    """The configured grader, which says what is correct whatever the reward."""
+    return _graded(replace(RL_POLICY, graders=(GraderName(objective.grader),)))
+
+
+def reward_function(objective: ObjectiveSection) -> Reward:
+    """The configured reward. Raises ConfigError when a named function cannot be found."""
+    if objective.reward is None:
+        return grader_of(objective)
+    module, _, name = objective.reward.partition(":")
+    if module == __name__ and name in OURS:
+        return OURS[name]
+    return OwnReward(objective.reward, objective.reward_limit_s)
+
+
+def even_ids(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """Correct when the sampled ids add up to an even number. Teaches nothing; lets smoke runs update their weights.
+
+    Not the parity of the length: rollouts cut at the budget would all earn the same.
+
+    >>> even_ids(Problem(id="p", prompt="", answer=""), Trajectory(run="", checkpoint="", benchmark="", problem="p",
+    ...     sample=0, ids=[7, 3, 5], mask=[False, True, True])).verdict.value
+    'correct'
+    """
+    total = sum(token for token, sampled in zip(trajectory.ids, trajectory.mask, strict=True) if sampled)
+    kind = VerdictKind.WRONG if total % 2 else VerdictKind.CORRECT
+    return Verdict(id=problem.id, verdict=kind, rule="even sum of sampled ids", grader="even_ids")
+
+
+def coin(problem: Problem, trajectory: Trajectory) -> Verdict:
+    """Correct or wrong by the parity of the rollout's own seed: a reward that knows nothing, for a control arm.
+
+    >>> coin(Problem(id="p", prompt="", answer=""), Trajectory(run="", checkpoint="", benchmark="", problem="p",
+    ...     sample=0, seed=4)).verdict.value
+    'correct'
+    """
+    kind = VerdictKind.WRONG if trajectory.seed % 2 else VerdictKind.CORRECT
+    return Verdict(id=problem.id, verdict=kind, rule="parity of the seed", grader="coin")
+
+
+def well_formed(problem: Problem, trajectory: Trajectory) -> Verdict:
+    r"""Correct when the last turn holds exactly one box inside one answer block, right or wrong: format alone.
+
+    >>> from records.trajectory import CallKind, Turn
+    >>> turn = Turn(text="<answer>\\boxed{1}</answer>", start=0, end=1, call=CallKind.NONE)
+    >>> well_formed(Problem(id="p", prompt="", answer="2"), Trajectory(run="", checkpoint="", benchmark="",
+    ...     problem="p", sample=0, turns=[turn])).verdict.value
+    'correct'
+    """
+    blocks = read_turn(trajectory.turns[-1].text).answers if trajectory.turns else ()
+    good = len(blocks) == 1 and blocks[0].count("\\boxed{") == 1
+    kind = VerdictKind.CORRECT if good else VerdictKind.WRONG
+    return Verdict(id=problem.id, verdict=kind, rule="one box in one answer block", grader="well_formed")
+
+
+OURS: dict[str, Reward] = {"even_ids": even_ids, "coin": coin, "well_formed": well_formed}
+"""Of this module: pure and quick, so they need no process of their own."""
+
+
+def shaped(reward: float, p_err: float, objective: ObjectiveSection, seed: int) -> float:
+    """The reward after the experiments on it: flipped by a seeded draw, less a share of the failed calls.
+
+    Neither acts in the paper's recipe, where both settings are 0. A 0/1 reward flips to 1 - reward.
+
+    >>> from config.resolve import resolve
+    >>> shaped(1.0, 0.5, resolve().objective, 0)
+    1.0
+    >>> shaped(1.0, 0.5, resolve([], ["objective.penalty_weight=0.2"]).objective, 0)
+    0.9
+    >>> shaped(1.0, 0.0, resolve([], ["objective.reward_flip=1.0"]).objective, 0)
+    0.0
+    """
+    if objective.reward_flip and random.Random(f"flip:{seed}").random() < objective.reward_flip:
+        reward = 1.0 - reward
+    return reward - objective.penalty_weight * p_err
+
+
+def _graded(policy: GradePolicy) -> Reward:
+    def reward(problem: Problem, trajectory: Trajectory) -> Verdict:
+        (verdict,) = grade(problem, trajectory, policy).values()
+        return verdict
+
+    return reward

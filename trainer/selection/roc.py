@@ -1,0 +1,419 @@
+"""Resample on Correct: trajectory penalties and which rollouts of a group are trained. No torch, no model.
+
+Source: paper section 2.2.3 (Eq. 4 and 5) and the released down-sampler. The rules stand side by side
+(`config.objective.RocSelection`):
+
+- paper: both classes keep their share of G; positives drawn with weights 1 / (p_total + epsilon), negatives
+  uniformly, without replacement.
+- random: the same rejection and quotas, both classes drawn uniformly. Isolates the effect of the penalty.
+- none: every graded rollout of a group with spread is kept.
+- release: what the released code does (`trainer.selection.roc_release`): proportional rounding, the p positives of
+  least penalty, the first z negatives. Deterministic.
+
+What the paper leaves open is decided in docs/decisions.md. RoC never changes a reward. Rollouts without a
+reward
+(our failures) are out before anything is counted, so they move neither quota nor baseline (B17, B38).
+
+Invariants the tests assert: every candidate gets exactly one reason (conservation, B35); exactly G are kept
+whenever more than G are valid (paper, random); the result does not depend on the order of the candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from config.objective import RocSelection, RocTransform
+from records.trajectory import CallKind, Trajectory, Turn
+from trainer.selection.advantage import has_spread
+from trainer.selection.roc_release import release_counts
+from verifier.turn import read_turn
+
+NO_CALL_P_ERR = 0.5
+"""Eq. 4 for a rollout without a tool call: demoted, to encourage the use of the tool."""
+
+
+# --- penalties -------------------------------------------------------------------------------------------
+
+
+def p_err(trajectory: Trajectory) -> float:
+    """Share of tool calls that failed by the model's fault (paper Eq. 4); 0.5 without a tool call.
+
+    Counted by what really happened, not by searching text: a parse error, an unknown tool, or a status that
+    is the code's doing other than ok. Not counted at all, neither as call nor as error: a call that ended
+    by our failure (`Status.is_ours`), the call of the last allowed turn (it is not run), and further calls
+    of one turn.
+
+    Args:
+        trajectory: only `turns` is read.
+
+    Returns:
+        A number in [0, 1].
+
+    >>> from records.trajectory import Trajectory, Turn, CallKind
+    >>> turns = [Turn(text="", start=0, end=1, call=kind) for kind in (CallKind.PARSE_ERROR, CallKind.NONE)]
+    >>> p_err(Trajectory(run="", checkpoint="", benchmark="rl1", problem="a", sample=0, turns=turns))
+    1.0
+    >>> p_err(Trajectory(run="", checkpoint="", benchmark="rl1", problem="a", sample=0, turns=turns[1:]))
+    0.5
+    """
+    faults = [fault for turn in trajectory.turns if (fault := _is_fault(turn)) is not None]
+    if not faults:
+        return NO_CALL_P_ERR
+    return sum(faults) / len(faults)
+
+
+def _is_fault(turn: Turn) -> bool | None:
+    """True: a failed call; False: a good one; None: nothing to count."""
+    match turn.call:
+        case CallKind.NONE:
+            return None
+        case CallKind.PARSE_ERROR | CallKind.UNKNOWN_TOOL:
+            return True
+        case CallKind.EXECUTED:
+            if turn.result is None or turn.result.status.is_ours:
+                return None
+            return turn.result.status.value != "ok"
+
+
+def p_format(turns: Sequence[Turn]) -> float:
+    """Penalty for a missing or repeated answer (paper Eq. 5), on sampled text only.
+
+    1 without an answer tag, else min(1, (answer tags - 1) / turns). Tags are counted as `<answer>` openings
+    in what the policy says (`verifier.turn`), so one in its reasoning, in the code of a call or in a tool response
+    changes nothing. Turns are counted in full; the release counts one too few (`trainer.selection.roc_release.p_format_text`).
+
+    Args:
+        turns: all assistant turns of a rollout.
+
+    Returns:
+        A number in [0, 1].
+
+    >>> from records.trajectory import Turn, CallKind
+    >>> def turn(text): return Turn(text=text, start=0, end=1, call=CallKind.NONE)
+    >>> p_format([turn("no tag")]), p_format([turn("<answer>1</answer>")])
+    (1.0, 0.0)
+    >>> p_format([turn("calls a tool"), turn("<answer>1</answer> again <answer>1</answer>")])
+    0.5
+    """
+    num_answers = sum(read_turn(turn.text).num_answers for turn in turns)
+    if num_answers == 0:
+        return 1.0
+    return min(1.0, (num_answers - 1) / len(turns))
+
+
+# --- records ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One rollout of a group, as far as selection is concerned."""
+
+    index: int
+    """The rollout's number in its group (`Trajectory.sample`); unique within the group."""
+    reward: float | None
+    """None: not graded, by our fault; never a zero. Or left out on purpose, see `is_overlong`."""
+    is_overlong: bool = False
+    """Cut at the length limit, and such rollouts are filtered (paper section 4.3.1): no reward, nobody's fault."""
+    p_err: float = 0.0
+    p_format: float = 0.0
+    p_repetition: float = 0.0
+
+
+class Reason(StrEnum):
+    """Why a rollout is trained or not. The first two mean kept."""
+
+    KEPT = "kept"
+    """Drawn."""
+    KEPT_ALL = "kept_all"
+    """Nothing to choose: no more than G valid, or the rule selects nothing."""
+    NOT_DRAWN = "not_drawn"
+    """The quota of its class went to others."""
+    NO_REWARD = "no_reward"
+    """Aborted or not graded, by our fault: out of quota, baseline and loss."""
+    OVERLONG = "overlong"
+    """Filtered for its length: out of quota, baseline and loss as well."""
+    EQUAL_REWARD = "equal_reward"
+    """All valid rollouts of the group earned the same, or there is only one: no gradient."""
+    EQUAL_AFTER_SELECTION = "equal_after_selection"
+    """What was drawn has no spread any more (possible with rewards that are not 0 and 1)."""
+    GROUP_TOO_SMALL = "group_too_small"
+    """Release rule only: fewer than G rows, the group is dropped."""
+
+    @property
+    def is_kept(self) -> bool:
+        return self in (Reason.KEPT, Reason.KEPT_ALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionRule:
+    """How G of a group's rollouts are chosen; see the module docstring."""
+
+    selection: RocSelection = RocSelection.PAPER
+    epsilon: float = 0.05
+    """Added to p_total, so that a penalty of 0 has a finite weight (paper: open)."""
+    use_p_err: bool = True
+    use_p_format: bool = True
+    use_repetition: bool = False
+    """Experiment arm: add `trainer.selection.repetition.p_repetition`."""
+    transform: RocTransform = RocTransform.AS_IS
+    min_negative: int = 2
+    """Release rule: least rollouts of reward <= 0 to keep."""
+    min_positive: int = 2
+    """Release rule: least rollouts of reward > 0 to keep."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise ValueError(f"roc epsilon is {self.epsilon}: give a finite number above 0")
+        if self.min_negative < 0 or self.min_positive < 0:
+            raise ValueError(
+                f"roc minima are {self.min_negative} and {self.min_positive}: give counts of 0 or more"
+            )
+
+    def penalty(self, candidate: Candidate) -> float:
+        """p_total: the sum of the penalties in use, in [0, 2] under the paper's rule.
+
+        >>> late = Candidate(index=0, reward=1.0, p_err=0.25, p_format=1.0)
+        >>> SelectionRule(use_p_format=False).penalty(late)
+        0.25
+        """
+        err = candidate.p_err if self.use_p_err else 0.0
+        form = candidate.p_format if self.use_p_format else 0.0
+        return err + form + (candidate.p_repetition if self.use_repetition else 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The outcome for one group."""
+
+    reasons: tuple[Reason, ...]
+    """One per candidate, in the order given."""
+    kept: tuple[int, ...]
+    """`Candidate.index` of the kept, ascending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """How hard a selection pulled on the positives."""
+
+    num_before: int
+    num_after: int
+    p_total_before: float
+    """Mean p_total of the graded positives; NaN if there is none."""
+    p_total_after: float
+    """Mean p_total of the kept positives; NaN if there is none."""
+
+
+# --- selection -------------------------------------------------------------------------------------------
+
+
+def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random) -> Selection:
+    """Choose which rollouts of one group are trained.
+
+    Order: no reward out; no spread rejects the group; the rule picks; no spread left rejects it after all.
+
+    Args:
+        group: all rollouts of one problem, in any order.
+        G: rollouts to train, at least 2.
+        rule: see the module docstring.
+        rng: this group's own stream, e.g. `Random(f"{seed}:{step}:{problem}")`. Paper and random use one
+            uniform number per valid rollout in order of index (after one for a tie of remainders), so that
+            arms with equal seeds share their luck.
+
+    Returns:
+        A reason for each candidate and the kept indices.
+
+    Raises:
+        ValueError: G below 2, an index twice, a reward or penalty that is not finite, or the release rule
+            where the release's own assertion would fail.
+
+    >>> from random import Random
+    >>> group = [Candidate(index=i, reward=float(i < 4), p_err=0.1 * i) for i in range(6)]
+    >>> select(group, 3, SelectionRule(), Random(1)).kept
+    (0, 3, 5)
+    >>> select(group[:4], 2, SelectionRule(), Random(1)).reasons[0].value
+    'equal_reward'
+    """
+    _check(group, G)
+    rejected = reject_equal(group)
+    if rejected is not None:
+        return rejected
+    valid = sorted((c for c in group if c.reward is not None), key=lambda c: c.index)
+    match rule.selection:
+        case RocSelection.NONE:
+            return _selection(group, {c.index for c in valid}, kept=Reason.KEPT_ALL)
+        case RocSelection.RELEASE:
+            return _select_release(group, valid, G, rule)
+        case RocSelection.PAPER | RocSelection.RANDOM:
+            return _select_drawn(group, valid, G, rule, rng)
+
+
+def reject_equal(group: Sequence[Candidate]) -> Selection | None:
+    """Reject a group whose valid rewards have no spread (all right, all wrong, a single one, none).
+
+    Returns:
+        A selection that keeps nothing, or None if the group carries a gradient.
+
+    >>> reject_equal([Candidate(index=0, reward=1.0), Candidate(index=1, reward=None)]).reasons
+    (<Reason.EQUAL_REWARD: 'equal_reward'>, <Reason.NO_REWARD: 'no_reward'>)
+    >>> reject_equal([Candidate(index=0, reward=1.0), Candidate(index=1, reward=0.0)]) is None
+    True
+    """
+    if has_spread([c.reward for c in group if c.reward is not None]):
+        return None
+    return _selection(group, set(), dropped=Reason.EQUAL_REWARD)
+
+
+def quotas(num_positive: int, num_negative: int, G: int, rng: Random) -> tuple[int, int]:
+    """How many positives and negatives to keep when more than G rollouts are valid.
+
+    Share of a class = G * n_class / n_valid; the remainder goes to the larger fraction, an exact tie is
+    decided by the stream; a class that exists keeps at least one (docs/decisions.md). The paper's floor(n /
+    2) of each class is this rule for even counts and N = 2G, and one short of G for odd ones.
+
+    Args:
+        num_positive: valid rollouts of reward > 0.
+        num_negative: valid rollouts of reward <= 0.
+        G: rollouts to keep; at least 2, less than the sum of the two.
+        rng: read only on a tie.
+
+    Returns:
+        (positives, negatives) to keep; they sum to G.
+
+    31 of 32 right and G = 16: the shares are 15.5 and 0.5, a tie; whoever wins it, one negative stays.
+
+    >>> from random import Random
+    >>> quotas(10, 22, 16, Random(0)), quotas(13, 7, 10, Random(0)), quotas(39, 1, 16, Random(0))
+    ((5, 11), (6, 4), (15, 1))
+    """
+    num_valid = num_positive + num_negative
+    if not 2 <= G < num_valid:
+        raise ValueError(f"quotas need 2 <= G < valid rollouts, not G = {G} of {num_valid}")
+    positive, remainder_positive = divmod(G * num_positive, num_valid)
+    remainder_negative = (G * num_negative) % num_valid
+    if remainder_positive + remainder_negative > 0:
+        if remainder_positive == remainder_negative:
+            positive += rng.random() < 0.5
+        elif remainder_positive > remainder_negative:
+            positive += 1
+    if num_positive > 0:
+        positive = max(positive, 1)
+    if num_negative > 0:
+        positive = min(positive, G - 1)
+    return positive, G - positive
+
+
+def pressure(group: Sequence[Candidate], selection: Selection, rule: SelectionRule) -> Pressure:
+    """Mean p_total of the positives before and after selection.
+
+    >>> group = [Candidate(index=0, reward=1.0, p_err=0.5), Candidate(index=1, reward=1.0),
+    ...          Candidate(index=2, reward=0.0)]
+    >>> kept = Selection(reasons=(Reason.NOT_DRAWN, Reason.KEPT, Reason.KEPT), kept=(1, 2))
+    >>> outcome = pressure(group, kept, SelectionRule())
+    >>> outcome.p_total_before, outcome.p_total_after
+    (0.25, 0.0)
+    """
+    before = [rule.penalty(c) for c in group if c.reward is not None and c.reward > 0]
+    kept = set(selection.kept)
+    after = [rule.penalty(c) for c in group if c.reward is not None and c.reward > 0 and c.index in kept]
+    return Pressure(
+        num_before=len(before),
+        num_after=len(after),
+        p_total_before=math.fsum(before) / len(before) if before else math.nan,
+        p_total_after=math.fsum(after) / len(after) if after else math.nan,
+    )
+
+
+def _check(group: Sequence[Candidate], G: int) -> None:
+    if G < 2:
+        raise ValueError(
+            f"G is {G}: a group of fewer than 2 has no baseline; train at least 2 rollouts per problem"
+        )
+    indices = [c.index for c in group]
+    if len(set(indices)) != len(indices):
+        raise ValueError(f"two candidates of one group share an index: {sorted(indices)}")
+    for candidate in group:
+        for name, value in (
+            ("p_err", candidate.p_err),
+            ("p_format", candidate.p_format),
+            ("p_repetition", candidate.p_repetition),
+        ):
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"{name} of rollout {candidate.index} is {value}: penalties lie in [0, 1]")
+
+
+def _selection(
+    group: Sequence[Candidate],
+    chosen: set[int],
+    kept: Reason = Reason.KEPT,
+    dropped: Reason = Reason.NOT_DRAWN,
+) -> Selection:
+    reasons = tuple(
+        _without_reward(c) if c.reward is None else kept if c.index in chosen else dropped for c in group
+    )
+    return Selection(reasons=reasons, kept=tuple(sorted(chosen)))
+
+
+def _without_reward(candidate: Candidate) -> Reason:
+    return Reason.OVERLONG if candidate.is_overlong else Reason.NO_REWARD
+
+
+def _select_drawn(
+    group: Sequence[Candidate], valid: list[Candidate], G: int, rule: SelectionRule, rng: Random
+) -> Selection:
+    if len(valid) <= G:
+        return _selection(group, {c.index for c in valid}, kept=Reason.KEPT_ALL)
+    positives = [c for c in valid if c.reward is not None and c.reward > 0]
+    negatives = [c for c in valid if c.reward is not None and c.reward <= 0]
+    num_positive, num_negative = quotas(len(positives), len(negatives), G, rng)
+    uniforms = {c.index: rng.random() for c in valid}
+    weights = _weights(positives, rule, rng)
+    chosen = _draw(positives, [uniforms[c.index] for c in positives], weights, num_positive)
+    chosen += _draw(negatives, [uniforms[c.index] for c in negatives], [1.0] * len(negatives), num_negative)
+    if not has_spread([c.reward for c in chosen if c.reward is not None]):
+        return _selection(group, set(), dropped=Reason.EQUAL_AFTER_SELECTION)
+    return _selection(group, {c.index for c in chosen})
+
+
+def _weights(positives: list[Candidate], rule: SelectionRule, rng: Random) -> list[float]:
+    if rule.selection is RocSelection.RANDOM:
+        return [1.0] * len(positives)
+    penalties = [rule.penalty(c) for c in positives]
+    if rule.transform is RocTransform.PERMUTED:
+        rng.shuffle(penalties)
+    if rule.transform is RocTransform.INVERTED:
+        return [penalty + rule.epsilon for penalty in penalties]
+    return [1.0 / (penalty + rule.epsilon) for penalty in penalties]
+
+
+def _draw(
+    candidates: list[Candidate], uniforms: list[float], weights: list[float], num: int
+) -> list[Candidate]:
+    """Weighted draw without replacement: the `num` smallest of Exp(1) / weight.
+
+    The minimum of exponential clocks falls on each with probability weight / sum, and the rest start
+    afresh, so this equals drawing one after the other among those left (Efraimidis and Spirakis, 2006).
+    """
+    clocks = [-math.log1p(-uniform) / weight for uniform, weight in zip(uniforms, weights, strict=True)]
+    order = sorted(range(len(candidates)), key=lambda i: (clocks[i], candidates[i].index))
+    return [candidates[i] for i in order[:num]]
+
+
+def _select_release(
+    group: Sequence[Candidate], valid: list[Candidate], G: int, rule: SelectionRule
+) -> Selection:
+    """The least penalties (stable, so ties by index) and the first negatives; see `trainer.selection.roc_release`."""
+    if len(valid) < G:
+        return _selection(group, set(), dropped=Reason.GROUP_TOO_SMALL)
+    if len(valid) == G:
+        return _selection(group, {c.index for c in valid}, kept=Reason.KEPT_ALL)
+    positives = [c for c in valid if c.reward is not None and c.reward > 0]
+    negatives = [c for c in valid if c.reward is not None and c.reward <= 0]
+    num_positive, num_negative = release_counts(
+        len(positives), len(negatives), G, rule.min_positive, rule.min_negative
+    )
+    best = sorted(positives, key=rule.penalty)[:num_positive]
+    return _selection(group, {c.index for c in best + negatives[:num_negative]})

@@ -1,0 +1,130 @@
+"""What the public release does where it differs from the paper: quotas, and penalties by text search.
+
+These rules exist so that the two can be run side by side; `trainer.selection.roc` selects with them when the rule is
+`release`. They are pure functions of counts and of the decoded response (special tokens kept). Behaviour as
+described in the project's fact sheet from the released down-sampler; nothing is copied.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TOOL_RESPONSE = re.compile(r"<tool_response>.*?</tool_response>", re.DOTALL)
+_ASSISTANT_TURN = re.compile(r"<\|im_start\|>assistant.*?<\|im_end\|>", re.DOTALL)
+_ANSWER = re.compile(r"<answer>.*?</answer>", re.DOTALL)
+
+
+def release_counts(
+    num_positive: int, num_negative: int, G: int, min_positive: int = 2, min_negative: int = 2
+) -> tuple[int, int]:
+    """How many positives and negatives the released code keeps of a group larger than G.
+
+    Both shares are rounded half to even, then raised to the minima, negatives first. Because both are
+    rounded, they need not add up to G; the release asserts that they do and would stop. So does this
+    function. (The release also keeps a whole group when both shares lie below their minima; with minima
+    that fit into G this cannot be.)
+
+    Args:
+        num_positive: rollouts of reward > 0.
+        num_negative: rollouts of reward <= 0.
+        G: rollouts to keep; less than the sum of the two.
+        min_positive: least positives, if there are as many.
+        min_negative: least negatives, if there are as many.
+
+    Returns:
+        (positives, negatives) to keep; they sum to G.
+
+    Raises:
+        ValueError: the minima exceed G, or the release's own assertion fails.
+
+    >>> release_counts(31, 1, 16), release_counts(16, 16, 16), release_counts(5, 27, 16)
+    ((15, 1), (8, 8), (2, 14))
+    >>> release_counts(8, 8, 15)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: the release rule keeps 8 + 8 of 8 right and 8 wrong rollouts, not G = 15: ...
+    """
+    if min_positive + min_negative > G:
+        raise ValueError(f"the release minima {min_positive} + {min_negative} exceed G = {G}: lower them")
+    num_valid = num_positive + num_negative
+    if num_valid <= G:
+        raise ValueError(f"the release rule chooses only among more than G = {G} rollouts, not {num_valid}")
+    negative = round(num_negative * G / num_valid)
+    positive = round(num_positive * G / num_valid)
+    least_negative = min(min_negative, num_negative)
+    if negative <= least_negative:
+        negative = least_negative
+        positive = G - negative
+    least_positive = min(min_positive, num_positive)
+    if positive <= least_positive:
+        positive = least_positive
+        negative = G - positive
+    if min(positive, num_positive) + min(negative, num_negative) != G:
+        raise ValueError(
+            f"the release rule keeps {positive} + {negative} of {num_positive} right and {num_negative} "
+            f"wrong rollouts, not G = {G}: its own assertion fails here; take another G or "
+            "roc.selection = paper"
+        )
+    return positive, negative
+
+
+def refused_splits(num_rollouts: int, G: int, min_positive: int = 2, min_negative: int = 2) -> list[int]:
+    """Numbers of wrong rollouts, of `num_rollouts`, for which `release_counts` refuses.
+
+    For a check before a run: with an empty list the release rule cannot stop it, as long as every rollout is
+    graded.
+
+    >>> refused_splits(32, 16), len(refused_splits(30, 15))
+    ([], 9)
+    """
+    refused = []
+    for num_negative in range(1, num_rollouts):
+        try:
+            release_counts(num_rollouts - num_negative, num_negative, G, min_positive, min_negative)
+        except ValueError:
+            refused.append(num_negative)
+    return refused
+
+
+def p_err_text(response: str) -> float:
+    """Share of tool responses that contain 'error' in any case, as the release searches; 0.5 without any.
+
+    Known consequences, kept on purpose: a timeout and most parse failures count as clean, a program that
+    prints 'error = 1e-9' counts as failed.
+
+    Args:
+        response: everything after the prompt, decoded with special tokens.
+
+    >>> p_err_text("<tool_response>ValueError</tool_response> <tool_response>4</tool_response>")
+    0.5
+    >>> p_err_text("<tool_response>reason: worker_timeout</tool_response>"), p_err_text("no call")
+    (0.0, 0.5)
+    """
+    tool_responses = _TOOL_RESPONSE.findall(response)
+    if not tool_responses:
+        return 0.5
+    return sum("error" in text.lower() for text in tool_responses) / len(tool_responses)
+
+
+def p_format_text(response: str) -> float:
+    r"""Format penalty as the release counts it.
+
+    1 unless opening tags, closing tags and pairs agree and exist; else min(1, (pairs - 1) / turns), where
+    turns are assistant headers in the response. The first header stands in the prompt, so turns are one too
+    few, and a perfect answer in a single turn gets 1.
+
+    Args:
+        response: everything after the prompt, decoded with special tokens.
+
+    >>> p_format_text("<answer>1</answer><|im_end|>")
+    1.0
+    >>> two_turns = "call<|im_end|>user...<|im_start|>assistant\n<answer>1</answer><|im_end|>"
+    >>> p_format_text(two_turns), p_format_text(two_turns.replace("1", "1</answer><answer>1"))
+    (0.0, 1.0)
+    """
+    num_pairs = len(_ANSWER.findall(response))
+    num_turns = len(_ASSISTANT_TURN.findall(response))
+    counts = (response.count("<answer>"), response.count("</answer>"), num_pairs)
+    if num_pairs == 0 or num_turns == 0 or len(set(counts)) > 1:
+        return 1.0
+    return min(1.0, (num_pairs - 1) / num_turns)

@@ -1,0 +1,167 @@
+"""A reward function of the user's, run in a process of its own that can be killed.
+
+What the function raises, returns wrongly, or never answers is our failure and no score (public faults B36, B38): the
+rollout leaves baseline and loss and is counted. A busy loop cannot be stopped in a thread, so the limit kills the
+process and all that it started (B37, B39); the next rollout gets a fresh one. A function that hangs time after time
+ends the job with one line instead of a step of empty waits; the job resumes.
+
+`python -m trainer.selection.user_reward MODULE:FUNCTION` is the process: one JSON line in, one out.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from records.errors import ConfigError
+from records.problem import Problem
+from records.trajectory import Trajectory
+from records.verdict import Verdict, VerdictKind
+from verifier.graders.workers import read_line
+
+START_LIMIT_S = 120.0
+"""Imports of the user's module on a loaded machine; not charged to a rollout."""
+MOST_HANGS_IN_A_ROW = 5
+MAX_RULE = 200
+"""Characters of a complaint kept in a verdict."""
+
+
+class OwnReward:
+    """Calls `package.module:function` for one rollout at a time; call it like a function."""
+
+    def __init__(self, name: str, limit_s: float) -> None:
+        """Starts the process. Raises ConfigError when the function cannot be found or its module does not load."""
+        self._name, self._limit_s = name, limit_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._hangs = 0
+        atexit.register(self.close)
+        self._started()
+
+    def __call__(self, problem: Problem, trajectory: Trajectory) -> Verdict:
+        """The function's verdict, or `infra_failed` with what went wrong. Raises ConfigError when it keeps hanging."""
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = json.dumps({"problem": problem.to_json(), "trajectory": trajectory.to_json()})
+        began = time.monotonic()
+        try:
+            process.stdin.write(asked.encode() + b"\n")
+            line = read_line(process.stdout.fileno(), self._limit_s, process.pid)
+        except OSError:
+            line = b""
+        if line is None:
+            self.close()
+            self._hangs += 1
+            if self._hangs >= MOST_HANGS_IN_A_ROW:
+                raise ConfigError(
+                    f"objective.reward = {self._name!r}: gave no answer within {self._limit_s:g} s for {self._hangs} "
+                    "rollouts in a row; mend it, or raise objective.reward_limit_s"
+                )
+            return self._failed(problem, f"gave no answer within {self._limit_s:g} s")
+        self._hangs = 0
+        if not line:
+            self.close()
+            return self._failed(problem, "ended the process")
+        answer = json.loads(line)
+        if "verdict" not in answer:
+            return self._failed(problem, answer["error"])
+        return Verdict.from_json({**answer["verdict"], "seconds": time.monotonic() - began})
+
+    def close(self) -> None:
+        """End the process and everything that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _failed(self, problem: Problem, what: str) -> Verdict:
+        rule = f"{self._name} {what}"[:MAX_RULE]
+        return Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rule, grader=self._name)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        path = os.pathsep.join(part for part in (os.getcwd(), *sys.path) if part)
+        process = self._process = subprocess.Popen(
+            [sys.executable, "-m", "trainer.selection.user_reward", self._name],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}, bufsize=0,
+            start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        line = read_line(process.stdout.fileno(), START_LIMIT_S, process.pid)
+        if not line or json.loads(line) != {"ready": True}:
+            self.close()
+            what = (
+                json.loads(line)["error"] if line else "its module did not load in time, or ended the process"
+            )
+            raise ConfigError(f"objective.reward = {self._name!r}: {what}")
+        return process
+
+
+# --- inside the process ----------------------------------------------------------------------------------
+
+
+def find(name: str) -> Callable[[Problem, Trajectory], Any]:
+    """The function. Raises ValueError, saying why, when there is none."""
+    module, _, attribute = name.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{error}; give package.module:function, importable from here") from None
+    if not callable(function):
+        raise ValueError(f"is a {type(function).__name__}, no function")
+    return function
+
+
+def answer(function: Callable[[Problem, Trajectory], Any], line: str) -> dict[str, Any]:
+    """One call, whatever it does short of ending the process."""
+    asked = json.loads(line)
+    try:
+        verdict = function(Problem.from_json(asked["problem"]), Trajectory.from_json(asked["trajectory"]))
+    except Exception as error:
+        return {"error": f"raised {type(error).__name__}: {error}"[:MAX_RULE]}
+    if not isinstance(verdict, Verdict):
+        return {"error": f"returned {type(verdict).__name__}, a Verdict is needed"}
+    try:
+        return {"verdict": Verdict.from_json(verdict.to_json()).to_json()}
+    except (TypeError, ValueError) as error:
+        return {"error": f"returned a broken Verdict: {error}"[:MAX_RULE]}
+
+
+def main(name: str) -> None:
+    """Answer until the pipe ends. What the function prints goes to standard error."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(record: dict[str, Any]) -> None:
+        replies.write(json.dumps(record) + "\n")
+        replies.flush()
+
+    try:
+        function = find(name)
+    except Exception as error:
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        say({"error": what[:MAX_RULE]})
+        return
+    say({"ready": True})
+    for line in sys.stdin:
+        say(answer(function, line))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

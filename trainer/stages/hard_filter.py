@@ -1,0 +1,151 @@
+"""The hard-problem filter before stage 3: drop what the stage-2 policy solves in every rollout (paper section 4.3).
+
+Problems that are always failed stay, as far as the paper says. A rollout that the infrastructure lost says nothing of
+its problem: it counts neither as solved nor as failed, and a problem without any other rollout is left out.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from config.model import RuntimeSection
+from records.digest import digest
+from records.errors import ConfigError
+from records.manifest import Manifest, verify, write_folder
+from records.problem import Problem
+from records.run_folder import RunFolder
+from records.seeds import derive_seed
+from records.trajectory import Trajectory
+from records.verdict import reward_of
+from trainer.jobs.set_aside import free_name
+from trainer.jobs.work_folder import WorkDir
+from trainer.metrics.step_metrics import is_rewarded
+from trainer.model import use_threads
+from trainer.problems.prepare import load_split, pool_digest, read_problems, write_problems
+from trainer.rollout.loop import Task
+from trainer.rollout.prompt_fit import fitting
+from trainer.rollout.resumable import sample_in_chunks
+from trainer.rollout.sampler import open_sampler, rl_settings, rollout_chat
+from trainer.rollout.tokenizer import FolderCodec
+from trainer.selection.reward import reward_function
+
+PROBLEMS = "problems.jsonl"
+ROLLOUTS = "rollouts"
+MOST_LOST = 0.1
+"""Share of lost rollouts up to which the filter decides by the others."""
+
+
+def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
+    """Publish hard/problems.jsonl. `view` holds sandbox, rollout, objective, rl.filter, rl.rl2."""
+    use_threads(runtime, runtime.threads.eval)
+    folder = RunFolder.of(runtime)
+    checkpoint = folder.checkpoint("rl2")
+    parent = verify(checkpoint)
+    pool = load_split(runtime, "train")
+    fit = fitting(
+        pool,
+        rollout_chat(view.rollout),
+        FolderCodec.load(checkpoint),
+        view.rollout.max_prompt,
+        at_least=1,
+        where="filter",
+    )
+    tried = sorted(fit, key=lambda p: derive_seed(view.rollout.seed, "filter", p.id))[
+        : view.rl.filter.problems
+    ]
+    by_id = {problem.id: problem for problem in tried}
+    tasks = [Task(problem=p, sample=i) for p in tried for i in range(view.rl.filter.rollouts)]
+    settings = rl_settings(view, view.rl.rl2, run=folder.name, stage="filter", runtime=runtime)
+
+    reward = reward_function(view.objective)
+
+    def finish(trajectory: Trajectory) -> None:
+        if not trajectory.stop.is_models:
+            return
+        trajectory.reward = reward_of(reward(by_id[trajectory.problem], trajectory).verdict)
+
+    sections = {
+        "rollout": view.rollout.model_dump(mode="json"),
+        "sandbox": view.sandbox.model_dump(mode="json"),
+        "objective": view.objective.model_dump(mode="json"),
+        "rl.rl2": view.rl.rl2.model_dump(mode="json"),
+        "rl.filter": view.rl.filter.model_dump(mode="json"),
+    }
+    fingerprint = digest([sections, parent.digest, pool_digest(pool)])
+    with WorkDir.open(folder.work("filter"), fingerprint) as work:
+        began = time.monotonic()
+        with open_sampler(checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
+            sampler.engine.load_weights(checkpoint, version=0)
+            trajectories = sample_in_chunks(
+                sampler, tasks, work, name=ROLLOUTS, label="filter", policy_version=0, finish=finish
+            )
+        refuse_if_lost(trajectories, work)
+        counts = num_solved(trajectories)
+        hard = [p for p in tried if p.id in counts and counts[p.id][0] < counts[p.id][1]]
+        if not hard:
+            raise ConfigError(
+                "rl.filter: every problem tried is solved in every rollout, so stage 3 has nothing to train on; "
+                "raise rl.filter.problems or rl.filter.rollouts, or set rl.rl3.pool to all"
+            )
+        made = work.path / "export"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        write_problems(hard, made / PROBLEMS)
+        facts = {
+            "num_tried": len(tried),
+            "num_hard": len(hard),
+            "num_never_solved": sum(solved == 0 for solved, _ in counts.values()),
+            "num_unknown": len(tried) - len(counts),
+            "num_rollouts_lost": sum(trajectory.reward is None for trajectory in trajectories),
+        }
+        return write_folder(
+            folder.hard,
+            made,
+            {
+                "stage": "filter",
+                "parent": parent.digest,
+                "data": pool_digest(pool),
+                "sections": sections,
+                "facts": facts,
+            },
+            {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},
+        )
+
+
+def num_solved(trajectories: Sequence[Trajectory]) -> dict[str, tuple[int, int]]:
+    """Solved and graded rollouts per problem; a problem of which every rollout was lost is not in it.
+
+    >>> names = dict(run="", checkpoint="", benchmark="filter", sample=0)
+    >>> rewards = [("easy", 1.0), ("easy", None), ("hard", 0.0), ("hard", 1.0), ("lost", None)]
+    >>> num_solved([Trajectory(**names, problem=problem, reward=reward) for problem, reward in rewards])
+    {'easy': (1, 1), 'hard': (1, 2)}
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    for trajectory in trajectories:
+        if trajectory.reward is not None:
+            solved, graded = counts.get(trajectory.problem, (0, 0))
+            counts[trajectory.problem] = (solved + is_rewarded(trajectory), graded + 1)
+    return counts
+
+
+def refuse_if_lost(trajectories: Sequence[Trajectory], work: WorkDir) -> None:
+    """Raise ConfigError when more than `MOST_LOST` of the rollouts were lost; the next run makes all of them again."""
+    lost = sum(trajectory.reward is None for trajectory in trajectories)
+    if lost <= MOST_LOST * len(trajectories):
+        return
+    aside = free_name(work.path, "lost")
+    (work.path / ROLLOUTS).replace(aside)
+    raise ConfigError(
+        f"rl.filter: {lost} of {len(trajectories)} rollouts were lost by the engine, the sandbox or the reward, so "
+        f"nothing is known of their problems; repair that and run again (the rollouts are kept in {aside})"
+    )
+
+
+def load_hard(runtime: RuntimeSection) -> list[Problem]:
+    """What the filter left, its digest checked."""
+    folder = RunFolder.of(runtime).hard
+    verify(folder)
+    return read_problems(folder / PROBLEMS)

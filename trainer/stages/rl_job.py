@@ -1,0 +1,284 @@
+"""The job around an RL stage: resume, journal, save, export. The step itself is `trainer.stages.rl`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import astuple, fields, replace
+from pathlib import Path
+from typing import Any
+
+from config.model import RuntimeSection
+from config.objective import ObjectiveSection, RocSelection
+from records.digest import digest
+from records.errors import ConfigError
+from records.files import sha256_of, write_text
+from records.manifest import RUN, Manifest, verify, write_folder
+from records.problem import Problem
+from records.run_folder import RunFolder
+from records.trajectory_files import kept_for_disk, read_shard, write_parquet, write_shard
+from trainer.jobs.interrupt import StopSignal
+from trainer.jobs.progress import Progress
+from trainer.jobs.work_folder import WorkDir
+from trainer.metrics.rollout_text import chosen, rollout_text
+from trainer.metrics.sinks import Sinks, open_sinks
+from trainer.model import check_device, save_model, use_threads
+from trainer.rollout.chat import Codec
+from trainer.rollout.flaky_tool import FlakyTool
+from trainer.rollout.loop import RolloutClock
+from trainer.rollout.prompt_fit import fitting
+from trainer.rollout.sampler import open_sampler, rl_settings, rollout_chat
+from trainer.rollout.template_check import check_template
+from trainer.rollout.tokenizer import FolderCodec
+from trainer.selection.reward import grader_of, reward_function
+from trainer.selection.roc_release import refused_splits
+from trainer.stages.rl import RlStage, StepOutcome, note
+from trainer.stages.stall import StageStalled, StallWatch
+from trainer.update.grpo import OPTIMIZER, GrpoTrainer
+
+FORMAT = 4
+"""Raise when a change makes old working folders unusable."""
+CLOCK_COLUMNS = ["problem", "sample", *(column.name for column in fields(RolloutClock))]
+"""Side table of what depended on the clock, one row per rollout."""
+PARENTS = {"rl1": "sft", "rl2": "rl1", "rl3": "rl2"}
+
+
+def run_stage(
+    stage: str,
+    view: Any,
+    runtime: RuntimeSection,
+    pool: Sequence[Problem],
+    pool_digest: str,
+    stop: StopSignal | None = None,
+) -> Manifest:
+    """Train one stage from its parent's checkpoint; resumes where it was killed. Returns the new manifest.
+
+    Args:
+        stage: rl1, rl2 or rl3.
+        view: sandbox, rollout, objective and the stage.
+        runtime: folders, threads, device.
+        pool: problems.
+        pool_digest: of the pool, for the fingerprint.
+        stop: of a caller with more to do afterwards; a signal that comes during the last step is its to heed.
+    """
+    use_threads(runtime, runtime.threads.rl)
+    folder = RunFolder.of(runtime)
+    section = getattr(view.rl, stage)
+    parent_folder = folder.checkpoint(PARENTS[stage])
+    parent = verify(parent_folder)
+    if section.prompts_per_step > len(pool):
+        raise ConfigError(
+            f"rl.{stage}.prompts_per_step = {section.prompts_per_step}, but the pool holds {len(pool)} problems; "
+            "lower it or make the pool larger (data.num_train, rl.filter.problems)"
+        )
+    require_release_splits(view.objective)
+    chat = rollout_chat(view.rollout)
+    fit = fitting(
+        pool,
+        chat,
+        FolderCodec.load(parent_folder),
+        view.rollout.max_prompt,
+        at_least=section.prompts_per_step,
+        where=stage,
+    )
+    sections = {
+        "sandbox": view.sandbox.model_dump(mode="json"),
+        "rollout": view.rollout.model_dump(mode="json"),
+        "objective": view.objective.model_dump(mode="json"),
+        f"rl.{stage}": section.model_dump(mode="json"),
+    }
+    fingerprint = digest([FORMAT, stage, sections, parent.digest, pool_digest])
+    first_step = int(parent.facts.get("rl_steps", 0))
+    stop = stop or StopSignal()
+    with WorkDir.open(folder.work(stage), fingerprint) as work:
+        trainer = GrpoTrainer(parent_folder, view.objective, check_device(runtime))
+        if not section.reset_optimizer and first_step:
+            trainer.load_optimizer(parent_folder / OPTIMIZER)
+        step = _restore(work, trainer, first_step)
+        settings = rl_settings(view, section, run=folder.name, stage=stage, runtime=runtime)
+        check_template(parent_folder, chat)
+        with open_sampler(parent_folder, view.rollout, view.sandbox, settings, runtime) as sampler:
+            sampler.take_weights(trainer, version=step)
+            if view.sandbox.fail_frac:
+                sampler.tool = FlakyTool(sampler.tool, view.sandbox.fail_frac)
+            rl = RlStage(
+                stage=stage,
+                section=section,
+                objective=view.objective,
+                pool=fit,
+                trainer=trainer,
+                sampler=sampler,
+                reward=reward_function(view.objective),
+                grader=None if view.objective.reward is None else grader_of(view.objective),
+                seed=view.rollout.seed,
+                first_step=first_step,
+            )
+            with open_sinks(runtime.sinks, folder.root, folder.name, stage, step + 1) as sinks:
+                _loop(rl, work, stop, sinks, step, keep=view.rollout.keep)
+        return _publish(rl, work, folder, parent, parent_folder, sections, pool_digest, view.rollout.keep)
+
+
+def require_release_splits(objective: ObjectiveSection) -> None:
+    """The release's rule fails its own assertion on some groups: said before the run, not at the first such group."""
+    G = objective.group_size
+    if objective.roc.selection is not RocSelection.RELEASE:
+        return
+    num = G * objective.roc.oversample
+    refused = refused_splits(num, G) if num > G else []
+    if refused:
+        raise ConfigError(
+            f"objective.roc.selection = release: the release's rule cannot keep G = {G} of {num} rollouts where "
+            f"{refused[0]} are wrong; take objective.group_size = 16, or objective.roc.selection = paper"
+        )
+
+
+def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
+    """Load the newest whole state; returns the step it holds."""
+    newest = work.newest()
+    step = first_step
+    if newest is not None:
+        step, state = newest
+        trainer.load(state)
+        print(f"{work.path}: goes on from the state of step {step}", flush=True)
+    work.begin_attempt(step)
+    return step
+
+
+def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int, keep: str) -> None:
+    last, save_s = rl.first_step + rl.section.steps, 0.0
+    watch = StallWatch(rl.section.steps)
+    with Progress.show(rl.stage, rl.section.steps, step - rl.first_step) as progress:
+        while step < last:
+            step += 1
+            outcome = rl.step(step)
+            clock, save_s = replace(outcome.clock, save_s=save_s), 0.0
+            _journal(work, replace(outcome, clock=clock), rl.sampler.codec, keep)
+            sinks.write(step, outcome.metrics, clock.to_json())
+            for line in outcome.alarms:
+                print(f"alarm, {rl.stage} step {step}: {line}", flush=True)
+            stalled = watch.see(outcome.metrics)
+            if stalled is not None:
+                raise StageStalled(f"{rl.stage} step {step}: {stalled}")
+            due = (step - rl.first_step) % rl.section.save_every == 0 or stop.requested
+            # A state within a streak of lost steps would count them as done when the tool is back.
+            if (due and watch.is_sound) or step == last:
+                began = time.monotonic()
+                work.save(step, rl.trainer.save)
+                save_s = time.monotonic() - began
+            progress.advance(note=note(outcome.metrics))
+            if stop.requested and step < last:
+                stop.leave()
+
+
+def _journal(work: WorkDir, outcome: StepOutcome, codec: Codec, keep: str) -> None:
+    step = outcome.metrics["step"]
+    shard, text = _shard(work, step), _shard(work, step).with_suffix(".txt")
+    write_shard(kept_for_disk(outcome.trajectories, keep), shard)
+    write_text(text, "".join(rollout_text(trajectory, codec) for trajectory in chosen(outcome.trajectories)))
+    work.seal(step, shard, text)
+    work.append("metrics", outcome.metrics)
+    work.append("timing", outcome.clock.to_json())
+    rollouts = [
+        [t.problem, t.sample, *astuple(clock)]
+        for t, clock in zip(outcome.trajectories, outcome.rollout_clocks, strict=True)
+    ]
+    work.append("clocks", {"step": step, "columns": CLOCK_COLUMNS, "rollouts": rollouts})
+
+
+def _shard(work: WorkDir, step: int) -> Path:
+    return work.path / "trajectories" / f"{step:06d}.jsonl"
+
+
+def _publish(
+    rl: RlStage,
+    work: WorkDir,
+    folder: RunFolder,
+    parent: Manifest,
+    parent_folder: Path,
+    sections: dict[str, Any],
+    pool_digest: str,
+    keep: str,
+) -> Manifest:
+    """Export the checkpoint; metrics and trajectories first, the manifest last."""
+    steps = range(rl.first_step + 1, rl.first_step + rl.section.steps + 1)
+    work.require_whole(steps[-1])
+    trajectories = (t for step in steps for t in read_shard(_shard(work, step)))
+    num_trajectories = write_parquet(trajectories, folder.trajectories(rl.stage))
+    texts = (_shard(work, step).with_suffix(".txt").read_text(encoding="utf-8") for step in steps)
+    write_text(folder.trajectories(rl.stage).with_suffix(".txt"), "".join(texts))
+    copy_journal(work, "metrics", folder.metrics(rl.stage))
+    copy_journal(work, "timing", folder.timing(rl.stage))
+    copy_journal(work, "clocks", folder.trajectories(rl.stage).with_suffix(".clocks.jsonl"))
+    made = work.path / "export"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    copy_tokenizer(parent, parent_folder, made)
+    save_model(rl.trainer.model, made)
+    rl.trainer.save(made)
+    (made / "weights.safetensors").unlink()
+    return write_folder(
+        folder.checkpoint(rl.stage),
+        made,
+        {
+            "stage": rl.stage,
+            "parent": parent.digest,
+            "data": pool_digest,
+            "sections": sections,
+            "steps": rl.section.steps,
+            "facts": {
+                "rl_steps": steps[-1],
+                "num_trajectories": num_trajectories,
+                "num_updates": num_updates(folder.metrics(rl.stage)),
+                "keep": keep,
+                "metrics_sha256": sha256_of(folder.metrics(rl.stage)),
+            },
+        },
+        {
+            "num_attempts": work.num_attempts(),
+            "finished_unix_s": time.time(),
+            "seconds": journal_seconds(folder.timing(rl.stage)),
+        },
+    )
+
+
+def num_updates(metrics: Path) -> int:
+    """Optimizer updates of all steps; a stage without any published its parent's weights, which a line says."""
+    count = sum(json.loads(line)["num_updates"] for line in metrics.read_text(encoding="utf-8").splitlines())
+    if not count:
+        print(
+            f"alarm, {metrics.stem}: no step trained anything; the weights are those of the parent",
+            flush=True,
+        )
+    return count
+
+
+def journal_seconds(timing: Path) -> float:
+    """Wall seconds of all steps, over all attempts that count."""
+    return sum(json.loads(line)["step_s"] for line in timing.read_text(encoding="utf-8").splitlines())
+
+
+def copy_journal(work: WorkDir, journal: str, to: Path) -> None:
+    """Publish a journal of the working folder."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(work.path / f"{journal}.jsonl", to)
+
+
+NOT_TOKENIZER = {"config.json", "generation_config.json", RUN}
+
+
+def is_tokenizer_file(name: str) -> bool:
+    """Neither weights (in one file or in shards with their index) nor optimizer state nor the model's shape.
+
+    >>> [is_tokenizer_file(name) for name in ("tokenizer.json", "model-00001-of-00002.safetensors")]
+    [True, False]
+    """
+    return ".safetensors" not in name and name not in NOT_TOKENIZER
+
+
+def copy_tokenizer(parent: Manifest, parent_folder: Path, made: Path) -> None:
+    """The tokenizer and template of a run never change; every checkpoint carries them."""
+    for name in parent.files:
+        if is_tokenizer_file(name):
+            shutil.copyfile(parent_folder / name, made / name)

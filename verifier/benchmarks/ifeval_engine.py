@@ -1,0 +1,36 @@
+"""What runs inside a worker process for IFEval: the reference checks, whose regular expressions can backtrack.
+
+Nothing here sets an alarm or a signal; the parent kills the process when a response takes too long.
+"""
+
+from __future__ import annotations
+
+import json
+
+from verifier.benchmarks.ifeval_checks import Instruction, check_response, flags_of, require_checks
+
+
+def follow(request: str, response: str) -> str:
+    """Strict and loose flags of a response, such as '101/111'.
+
+    Args:
+        request: JSON of the prompt and its instructions.
+        response: text without thinking and end marks.
+    """
+    asked = json.loads(request)
+    instructions = [Instruction(id=row["id"], kwargs=row["kwargs"]) for row in asked["instructions"]]
+    found = check_response(asked["prompt"], instructions, response)
+    return f"{flags_of(found.strict)}/{flags_of(found.loose)}"
+
+
+OPERATIONS = {"follow": follow}
+
+
+def warm_up() -> None:
+    """Load the checks, the sentence tokenizer and the language profiles; no response pays for it."""
+    require_checks()
+    language = Instruction(id="language:response_language", kwargs={"language": "en"})
+    sentences = Instruction(
+        id="length_constraints:number_sentences", kwargs={"num_sentences": 1, "relation": "at least"}
+    )
+    check_response("", [language, sentences], "The river runs down to the sea. It carries stones.")

@@ -1,0 +1,260 @@
+"""Words after a number: units of measure, counted things, multipliers. What is none of these makes the answer unread.
+
+A word may be dropped only if it is known to change nothing: a unit of measure or a counted thing. 'thousand' and
+'and a half' change the value. Any other word stays with the number: it equals the same words, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from verifier.notation.nouns import NOUNS, QUALIFIERS, singular
+from verifier.notation.tokens import FUNCTIONS, GREEK
+
+_KNOWN: dict[str, str] = {
+    spelling: canonical
+    for canonical, spellings in {
+        "m": "m metre meter metres meters",
+        "cm": "cm centimetre centimeter centimetres centimeters",
+        "mm": "mm millimetre millimeter millimetres millimeters",
+        "km": "km kilometre kilometer kilometres kilometers kms",
+        "in": "inch inches",
+        "ft": "ft foot feet",
+        "yd": "yd yds yard yards",
+        "mi": "mi mile miles",
+        "acre": "acre acres",
+        "ha": "ha hectare hectares",
+        "s": "s sec secs second seconds",
+        "min": "min mins minute minutes",
+        "h": "h hr hrs hour hours",
+        "day": "day days",
+        "week": "week weeks",
+        "month": "month months",
+        "year": "year years yr yrs",
+        "g": "g gm gram grams",
+        "mg": "mg milligram milligrams",
+        "kg": "kg kilogram kilograms kgs kilo kilos",
+        "t": "ton tons tonne tonnes",
+        "lb": "lb lbs pound pounds",
+        "oz": "oz ounce ounces",
+        "l": "l liter litre liters litres",
+        "ml": "ml milliliter millilitre milliliters millilitres",
+        "gal": "gal gallon gallons",
+        "qt": "qt quart quarts",
+        "pt": "pint pints",
+        "cup": "cup cups",
+        "tbsp": "tbsp tablespoon tablespoons",
+        "tsp": "tsp teaspoon teaspoons",
+        "mi/h": "mph",
+        "km/h": "kph kmh",
+        "usd": "dollar dollars usd buck bucks",
+        "cent": "cent cents",
+        "eur": "euro euros eur",
+        "gbp": "gbp",
+        "jpy": "yen jpy",
+        "inr": "rupee rupees inr",
+        "deg": "deg degree degrees",
+        "rad": "rad rads radian radians",
+        "celsius": "celsius",
+        "fahrenheit": "fahrenheit",
+        "n": "newton newtons",
+        "j": "joule joules",
+        "w": "watt watts",
+        "v": "volt volts",
+        "pa": "pascal pascals",
+        "hz": "hz hertz",
+        "mol": "mol mole moles",
+        "unit": "unit units",
+        "am": "am",
+        "pm": "pm",
+    }.items()
+    for spelling in spellings.split()
+}
+_VARIABLES = "s h m g l t n j w v mg gm mi pa ha qt pt"
+_AMBIGUOUS_BARE = frozenset(_VARIABLES.split())
+"""Units inside `\\text` only; bare, these are variables."""
+_SCALES = {
+    "hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "quadrillion": 15,
+    "hundreds": 2, "thousands": 3, "millions": 6, "billions": 9, "trillions": 12,
+}  # fmt: skip
+_DOZENS = {"dozen": 12, "dozens": 12, "score": 20, "gross": 144}
+_AND_A_PART = {
+    "half": Fraction(1, 2), "third": Fraction(1, 3), "quarter": Fraction(1, 4), "fourth": Fraction(1, 4),
+}  # fmt: skip
+_FUNCTIONS = FUNCTIONS | GREEK | {"pi", "and", "or", "mod", "inf", "infinity"}
+_TAIL_TOKEN = re.compile(
+    r"(?P<text>\\text ?\{[^{}]*\})|(?P<command>\\[A-Za-z]+|\\.)|(?P<word>[A-Za-z]+)"
+    r"|(?P<power>\^ ?(?:\{ ?-?\d ?\}|\d))|(?P<space> +)|(?P<mark>.)",
+    re.DOTALL,
+)
+MONEY = {"\\usd": "usd", "\\eur": "eur", "\\gbp": "gbp", "\\jpy": "jpy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A number and what its words say."""
+
+    head: str
+    """The text of the number alone."""
+    unit: str = ""
+    """Canonical unit; `#` and the singular words for counted things; `?` and the words where they are unknown."""
+    factor: Fraction = Fraction(1)
+    """What the words multiply the number by, such as 1000."""
+    plus: Fraction = Fraction(0)
+    """What they add before that, such as a half."""
+    percent: bool = False
+
+
+def split_unit(text: str) -> Measured:
+    r"""Take the words after a number apart.
+
+    >>> split_unit(r"15\text{ cm}^2").unit, split_unit("5 minutes").unit, split_unit("5x").head
+    ('cm2', 'min', '5x')
+    >>> split_unit("5 thousand").factor, split_unit(r"3\text{ and a half}").plus, split_unit("3 wugs each").unit
+    (Fraction(1000, 1), Fraction(1, 2), '?wugs each')
+    """
+    money = next((sign for sign in MONEY if sign in text), "")
+    bare = text.replace(money, " ").strip() if money else text
+    start = _tail_start(bare)
+    if start is None:
+        return Measured(bare, MONEY.get(money, ""))
+    found = _interpret(bare[:start].strip(), bare[start:])
+    if not money:
+        return found
+    if found.unit in ("", MONEY[money]) or found.unit[0] == "#":
+        return Measured(found.head, MONEY[money], found.factor, found.plus, found.percent)
+    return Measured(found.head, "?" + MONEY[money] + found.unit, found.factor, found.plus)
+
+
+def _tail_start(text: str) -> int | None:
+    """Where the words after the number begin; None when there are none."""
+    if "\\text" not in text and not re.search(r"[A-Za-z]{2}", text):
+        return None
+    tokens = list(_TAIL_TOKEN.finditer(text))
+    start, after_word = None, False
+    for at in range(len(tokens) - 1, -1, -1):
+        kind, piece = tokens[at].lastgroup, tokens[at].group()
+        is_word = kind == "text" or (kind == "word" and _is_tail_word(piece, tokens, at))
+        if is_word:
+            start, after_word = tokens[at].start(), True
+        elif kind == "power":
+            if at == 0 or tokens[at - 1].lastgroup not in ("text", "word"):
+                break
+        elif not (kind == "space" or piece in ".,-" or (piece in "/()" and (after_word or piece == ")"))):
+            break
+    if start is None or start == 0:
+        return None
+    if text[start:].count("(") > text[start:].count(")") or text[:start].rstrip().endswith("("):
+        return text[:start].rfind("(") if text[:start].rstrip().endswith("(") else None
+    return start
+
+
+def _is_tail_word(word: str, tokens: list[re.Match[str]], at: int) -> bool:
+    """A word rather than a product of variables: known, or set apart by a space and long enough."""
+    if word in _FUNCTIONS or word.lower() in ("and", "or", "mod"):
+        return word.lower() == "and" and any(
+            token.group() in _AND_A_PART for token in tokens[at + 1 : at + 6]
+        )
+    lower = word.lower()
+    if lower in _KNOWN or lower in _SCALES or lower in _DOZENS:
+        return lower not in _AMBIGUOUS_BARE
+    previous = tokens[at - 1].lastgroup if at else ""
+    if len(word) == 1:
+        return (
+            lower == "a"
+            and previous == "space"
+            and at + 1 < len(tokens)
+            and tokens[at + 1].lastgroup == "space"
+        )
+    return previous in ("space", "text") and (len(word) >= 3 or lower in QUALIFIERS)
+
+
+def _interpret(head: str, tail: str) -> Measured:
+    plain = re.sub(r"\\text ?\{([^{}]*)\}", r" \1 ", tail).replace("/", " per ")
+    plain = re.sub(r"\b([A-Za-z])\.(?=[A-Za-z]\b)", r"\1", plain)
+    phrase = re.findall(r"[A-Za-z]+|\^ ?\{? ?-?\d ?\}?|\d+|\S", plain)
+    if plain.count("(") != plain.count(")"):
+        return Measured(head, "?" + " ".join(phrase).lower())
+    phrase = [word for word in phrase if word not in (".", ",", "(", ")", ";")]
+    if any(re.fullmatch(r"\d+|[^A-Za-z^]", word) for word in phrase):
+        return Measured(head, "?" + " ".join(phrase).lower())
+    case = phrase
+    phrase = [word.lower() for word in phrase]
+    factor, plus, percent = Fraction(1), Fraction(0), False
+    if phrase[:2] == ["and", "a"] and len(phrase) > 2 and phrase[2] in _AND_A_PART:
+        plus, phrase, case = _AND_A_PART[phrase[2]], phrase[3:], case[3:]
+    while phrase and (phrase[0] in _SCALES or phrase[0] in _DOZENS):
+        factor *= Fraction(10) ** _SCALES[phrase[0]] if phrase[0] in _SCALES else _DOZENS[phrase[0]]
+        phrase, case = phrase[1:], case[1:]
+    if phrase[:1] in (["percent"], ["pct"]) or phrase[:2] == ["per", "cent"]:
+        percent, drop = True, 2 if phrase[0] == "per" else 1
+        phrase, case = phrase[drop:], case[drop:]
+    unit = _unit_of(phrase, case)
+    return Measured(head, unit, factor, plus, percent)
+
+
+def _unit_of(phrase: list[str], case: list[str]) -> str:
+    """Canonical unit of a phrase without multipliers."""
+    if not phrase or all(word in ("of", "the", "a", "in", "total") for word in phrase):
+        return ""
+    above, _, below = " ".join(phrase).partition(" per ")
+    top = _measure(above.split())
+    if top is not None and not below:
+        is_letter = len(phrase) == 1 and len(phrase[0]) == 1
+        return top if not is_letter or case[0] in ("m", "s", "h", "g", "l", "L") else "?" + case[0]
+    bottom = _measure(below.split()) if below else None
+    if top is not None and bottom is not None:
+        return f"{top}/{bottom}"
+    if all(singular(word) in NOUNS or word in NOUNS or word in QUALIFIERS for word in phrase):
+        nouns = {singular(word) for word in phrase if word not in QUALIFIERS}
+        if nouns:
+            return "#" + " ".join(sorted(nouns))
+    if phrase == ["ordered", "pairs"]:
+        return "#pair"
+    return "?" + " ".join(phrase)
+
+
+def _measure(phrase: list[str]) -> str | None:
+    """`square cm`, `cm squared`, `cm ^2`, `of an inch` in canonical form; None for anything else."""
+    power = ""
+    names: list[str] = []
+    for word in phrase:
+        digit = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cubed": "3"}.get(word)
+        if word.startswith("^"):
+            digit = re.sub(r"[^\d-]", "", word)
+        if digit:
+            if power:
+                return None
+            power = digit
+        elif word in _KNOWN:
+            names.append(_KNOWN[word])
+        elif word not in QUALIFIERS:
+            return None
+    if len(names) == 2 and names[0] == "deg" and names[1] in ("celsius", "fahrenheit"):
+        names = names[1:]
+    if len(names) != 1:
+        return None
+    return names[0] + (power if power != "1" else "")
+
+
+def same_unit(a: str, b: str) -> bool | None:
+    """Do two units allow two numbers to be equal? None when unknown words leave that open.
+
+    >>> same_unit("cm", ""), same_unit("cm", "m"), same_unit("?each", ""), same_unit("?each", "?each")
+    (True, False, None, True)
+    """
+    if a == b:
+        return True
+    if a[:1] == "?" or b[:1] == "?":
+        return None
+    if not a or not b:
+        return True
+    if a[0] == b[0] == "#":
+        return True if set(a[1:].split()) & set(b[1:].split()) else None
+    if a[0] == "#" or b[0] == "#":
+        return None
+    if a[:4] == "unit" or b[:4] == "unit":
+        return re.sub(r"[^\d]", "", a) == re.sub(r"[^\d]", "", b)
+    return False

@@ -58,7 +58,7 @@ rule evaluate_all:
 
 include: "sandbox/rules.smk"
 include: "trainer/rules.smk"
-include: "verifier/rules.smk"
+include: "evaluation/rules.smk"
 include: "analysis/rules.smk"
 
 

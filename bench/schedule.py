@@ -6,11 +6,18 @@ holds one says so.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from config.command import one_line_errors
+from records.files import write_json
+from records.finished_results import refuse_to_replace
 from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
 from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
 from trainer.scheduling.baselines.static_split import StaticSplitPolicy
@@ -198,3 +205,27 @@ def to_markdown(record: Mapping[str, Any]) -> str:
         for row in record["summary"]
     ]
     return "\n".join(lines)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="At most half a minute.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the JSON there.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing OUT.")] = False,
+) -> None:
+    """Scheduler study in the simulator: every policy on the same workloads. All numbers are simulated."""
+    with one_line_errors():
+        if out is not None:
+            refuse_to_replace(out, overwrite=overwrite)
+        record = study(quick=quick)
+        if out is not None:
+            write_json(out, record)
+        typer.echo(json.dumps(record) if as_json else to_markdown(record))
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m trainer schedule")

@@ -85,8 +85,8 @@ def read_sections(
     *,
     sections: str | None,
     runtime: str | None,
-    config: Sequence[Path],
-    overrides: Sequence[str],
+    config: Sequence[Path] | None,
+    overrides: Sequence[str] | None,
     change: Callable[[Config], Config] | None = None,
 ) -> tuple[Any, RuntimeSection]:
     """The declared sections and the runtime: from a rule's JSON strings, or from files and overrides.
@@ -103,7 +103,7 @@ def read_sections(
     from config.sections import load_sections, sections_json, view_of
 
     if sections is None and runtime is None:
-        resolved = resolve(config, overrides)
+        resolved = resolve(config or [], overrides or [])
         return view_of(change(resolved) if change else resolved, declared), resolved.runtime
     if config or overrides:
         raise ConfigError("give either --config/--set or --sections/--runtime, not both")

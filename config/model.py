@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -24,6 +25,7 @@ from config.fields import (
 )
 from config.names import RESERVED_RUNS
 from config.objective import ObjectiveSection
+from records.run_folder import RunFolder
 
 
 class ModelSection(Section):
@@ -374,6 +376,11 @@ class RuntimeSection(Section):
                 f"runtime.run = {self.run!r} is the folder of published numbers beside the runs; take another name"
             )
         return self
+
+    @property
+    def folder(self) -> RunFolder:
+        """results/<run>."""
+        return RunFolder(Path(self.paths.results) / self.run)
 
 
 class Config(Section):

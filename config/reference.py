@@ -33,7 +33,7 @@ What gives a key, the weakest first:
 1. `config/tiny.yaml`
 2. files in their order: `--config` of a command, `--configfile` of Snakemake or `configfile` of a workflow profile
 3. `--set key=value` of a command, `--config key=value` of Snakemake
-4. `--profile paper` of `python -m verifier evaluate`, but for what 3 and 5 give
+4. `--profile paper` of `python -m evaluation run`, but for what 3 and 5 give
 5. an option of a command that says the same, such as `-k`, `--temperature` or `--data`
 
 On Snakemake's command line `--configfile` takes the place of a profile's own file: name both. Each `snakemake` call

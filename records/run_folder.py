@@ -5,18 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.model import RuntimeSection
-
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """results/<run>."""
 
     root: Path
-
-    @classmethod
-    def of(cls, runtime: RuntimeSection) -> RunFolder:
-        return cls(Path(runtime.paths.results) / runtime.run)
 
     @property
     def name(self) -> str:
@@ -70,5 +64,5 @@ class RunFolder:
 
     @property
     def near_limit_calls(self) -> Path:
-        """Recorded results of tool calls near their time limit (`sandbox.client.near_limit`), for all jobs of the run."""
+        """Recorded results of tool calls near their time limit, for all jobs of the run."""
         return self.root / "work" / "near_limit_calls.jsonl"

@@ -19,7 +19,7 @@ from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
 MAX_FRAME_BYTES = 64 * 2**20
 MAX_CODE_BYTES = 2**20
 MAX_STDIN_BYTES = 2**22
-"""As UTF-8. No larger than one file of a call (`sandbox.child.jail.MAX_FILE_BYTES`): the child puts its input into one."""
+"""As UTF-8. No larger than one file of a call (`jail.MAX_FILE_BYTES`): the child puts its input into one."""
 MAX_NAME_CHARS = 200
 MAX_SECONDS = 3600.0
 MAX_OUTPUT_BYTES = 16 * 2**20

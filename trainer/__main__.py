@@ -5,7 +5,6 @@ Each command reads the sections it declares and nothing else. Long ones resume w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from config.command import fail, one_line_errors, read_sections
 from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
+from records.repository_module import run_bench_module
 
 app = typer.Typer(
     add_completion=False,
@@ -36,24 +36,6 @@ SECTIONS = {
 """What each command may read; the rules pass exactly these."""
 
 
-def _read(
-    declared: Sequence[str],
-    sections: str | None,
-    runtime: str | None,
-    config: Any,
-    overrides: Any,
-    change: Any = None,
-) -> tuple[Any, Any]:
-    return read_sections(
-        declared,
-        sections=sections,
-        runtime=runtime,
-        config=config or [],
-        overrides=overrides or [],
-        change=change,
-    )
-
-
 @app.command()
 def prepare(
     sections: SectionsOption = None,
@@ -63,7 +45,9 @@ def prepare(
 ) -> None:
     """Draw the problems of every split."""
     with one_line_errors():
-        view, where = _read(SECTIONS["prepare"], sections, runtime, config, set_)
+        view, where = read_sections(
+            SECTIONS["prepare"], sections=sections, runtime=runtime, config=config, overrides=set_
+        )
         from trainer.problems.prepare import prepare as run
 
         _say(run(view.data, where).facts)
@@ -78,7 +62,9 @@ def corpus(
 ) -> None:
     """Let the teacher write the SFT documents, with real tool results."""
     with one_line_errors():
-        view, where = _read(SECTIONS["corpus"], sections, runtime, config, set_)
+        view, where = read_sections(
+            SECTIONS["corpus"], sections=sections, runtime=runtime, config=config, overrides=set_
+        )
         from trainer.sft.corpus import build_corpus
 
         _say(build_corpus(view, where).facts)
@@ -93,7 +79,9 @@ def base(
 ) -> None:
     """Make the base checkpoint: random with a tokenizer of its own, or a pretrained folder."""
     with one_line_errors():
-        view, where = _read(SECTIONS["base"], sections, runtime, config, set_)
+        view, where = read_sections(
+            SECTIONS["base"], sections=sections, runtime=runtime, config=config, overrides=set_
+        )
         from trainer.stages.base_checkpoint import make_base
 
         _say(make_base(view, where).facts)
@@ -108,7 +96,9 @@ def sft(
 ) -> None:
     """Non-reasoning SFT from the base checkpoint."""
     with one_line_errors():
-        view, where = _read(SECTIONS["sft"], sections, runtime, config, set_)
+        view, where = read_sections(
+            SECTIONS["sft"], sections=sections, runtime=runtime, config=config, overrides=set_
+        )
         from trainer.sft.sft import run_sft
 
         _say(run_sft(view, where).facts)
@@ -125,7 +115,9 @@ def rl(
     """One RL stage with GRPO-RoC from the checkpoint of the stage before."""
     with one_line_errors():
         name = f"rl{stage}"
-        view, where = _read(SECTIONS[name], sections, runtime, config, set_)
+        view, where = read_sections(
+            SECTIONS[name], sections=sections, runtime=runtime, config=config, overrides=set_
+        )
         from trainer.problems.prepare import load_split, pool_digest
         from trainer.stages.hard_filter import load_hard
         from trainer.stages.rl_job import run_stage
@@ -144,66 +136,12 @@ def filter_hard(
 ) -> None:
     """Keep the problems that the stage-2 policy does not solve in every rollout."""
     with one_line_errors():
-        view, where = _read(SECTIONS["filter"], sections, runtime, config, set_)
+        view, where = read_sections(
+            SECTIONS["filter"], sections=sections, runtime=runtime, config=config, overrides=set_
+        )
         from trainer.stages.hard_filter import filter_hard as run
 
         _say(run(view, where).facts)
-
-
-@app.command()
-def origin(
-    name: Annotated[str, typer.Option(help="An origin of config/experiments/arms.yaml.")],
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
-    """An SFT checkpoint beside the run's own, for experiment arms."""
-    with one_line_errors():
-        from config.arms import ORIGIN_SECTIONS, config_of_origin
-
-        view, where = _read(
-            ORIGIN_SECTIONS, sections, runtime, config, set_, lambda whole: config_of_origin(whole, name)
-        )
-        from evaluation.experiments.sft_variant import make_origin
-
-        _say(make_origin(name, view, where).facts)
-
-
-@app.command()
-def arm(
-    name: Annotated[str, typer.Option(help="An arm of config/experiments/arms.yaml.")],
-    origin: Annotated[str, typer.Option(help="Whose SFT checkpoint; main is the run's own.")] = "main",
-    seed: Annotated[int, typer.Option(help="0 samples under the run's own seed.", min=0)] = 0,
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
-    """Train and test one experiment arm; leaves arms/NAME-ORIGIN-SEED.json in the run."""
-    with one_line_errors():
-        from config.arms import ArmRun, config_of_arm, stage_sections
-
-        run = ArmRun(name, origin, seed)
-        declared = (*stage_sections(run), "eval")
-        view, where = _read(
-            declared, sections, runtime, config, set_, lambda whole: config_of_arm(whole, run)
-        )
-        from evaluation.experiments.arm import run_arm
-
-        _say(run_arm(run, view, where)["endpoints"])
-
-
-@app.command("arm-of-main")
-def arm_of_main(runtime: RuntimeOption = None, config: ConfigOption = None, set_: SetOption = None) -> None:
-    """Summarise the run's own stage 1 as the arm roc_paper with seed 0."""
-    with one_line_errors():
-        from config.arms import MAIN, ArmRun
-
-        _, where = _read((), None, runtime, config, set_)
-        from evaluation.experiments.arm import summarise_main
-
-        _say(summarise_main(ArmRun("roc_paper", MAIN, 0), where)["endpoints"])
 
 
 @app.command()
@@ -219,7 +157,9 @@ def score(
 ) -> None:
     """Token table: entropy, log-prob and rank by one teacher-forced pass over stored ids."""
     with one_line_errors():
-        view, where = _read(SECTIONS["score"], sections, runtime, config, set_)
+        view, where = read_sections(
+            SECTIONS["score"], sections=sections, runtime=runtime, config=config, overrides=set_
+        )
         from records.finished_results import refuse_to_replace
         from trainer.metrics.token_table import score_samples
 
@@ -237,7 +177,9 @@ def chat(
 ) -> None:
     """Talk to a checkpoint; shows reasons, tool calls, tool responses and the answer."""
     with one_line_errors():
-        view, where = _read(SECTIONS["chat"], None, None, config, set_)
+        view, where = read_sections(
+            SECTIONS["chat"], sections=None, runtime=None, config=config, overrides=set_
+        )
         from trainer.rollout.terminal_chat import talk
 
         talk(checkpoint, view, where, question=question, temperature=temperature)
@@ -257,38 +199,18 @@ def inspect(
 ) -> None:
     """Show rows with the mask that training uses."""
     with one_line_errors():
-        view, _ = _read(SECTIONS["base"], None, None, config, set_)
+        view, _ = read_sections(SECTIONS["base"], sections=None, runtime=None, config=config, overrides=set_)
         from trainer.inspect_data import show
 
         show(data, checkpoint, count, view.rollout)
 
 
-@app.command()
-def schedule(
-    quick: Annotated[bool, typer.Option("--quick", help="At most half a minute.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write the JSON there.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing OUT.")] = False,
-) -> None:
-    """Scheduler study in the simulator: every policy on the same workloads. All numbers are simulated."""
-    with one_line_errors():
-        import json
-
-        from bench.schedule import study, to_markdown
-
-        if out is not None:
-            from records.finished_results import refuse_to_replace
-
-            refuse_to_replace(out, overwrite=overwrite)
-        record = study(quick=quick)
-        if out is not None:
-            from records.files import write_json
-
-            write_json(out, record)
-        if as_json:
-            typer.echo(json.dumps(record))
-        else:
-            typer.echo(to_markdown(record))
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)
+def schedule(context: typer.Context) -> None:
+    """Scheduler study in the simulator: every policy on the same workloads (`bench.schedule`, not installed)."""
+    raise typer.Exit(run_bench_module("bench.schedule", context.args))
 
 
 @app.command()

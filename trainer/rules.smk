@@ -165,7 +165,7 @@ rule origin:
         sections=lambda wildcards: WORKFLOW.origin_sections(wildcards.origin),
         runtime=f"{RUN}/runtime.json",
     shell:
-        "python -m trainer origin --name {wildcards.origin} --sections {params.sections:q}"
+        "python -m evaluation origin --name {wildcards.origin} --sections {params.sections:q}"
         " --runtime {params.runtime} > {log} 2>&1"
 
 
@@ -181,7 +181,7 @@ rule arm_of_main:
     params:
         runtime=f"{RUN}/runtime.json",
     shell:
-        "python -m trainer arm-of-main --runtime {params.runtime} > {log} 2>&1"
+        "python -m evaluation arm-of-main --runtime {params.runtime} > {log} 2>&1"
 
 
 rule arm:
@@ -202,7 +202,7 @@ rule arm:
         ),
         runtime=f"{RUN}/runtime.json",
     shell:
-        "python -m trainer arm --name {wildcards.arm} --origin {wildcards.origin} --seed {wildcards.seed}"
+        "python -m evaluation arm --name {wildcards.arm} --origin {wildcards.origin} --seed {wildcards.seed}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
 

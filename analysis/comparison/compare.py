@@ -1,6 +1,7 @@
 """Two runs side by side, paired by question: what rose, what fell, and which flips are the grader's alone.
 
-Both evaluations are read whole (`analysis.inputs.evaluation`): a samples file that is not the summary's ends the command.
+Both evaluations are read whole (`analysis.inputs.evaluation`): a samples file that is not the summary's ends the
+command.
 """
 
 from __future__ import annotations

@@ -134,7 +134,8 @@ def _row(name: str, found: Mapping[str, Any] | NotAvailable) -> dict[str, Any]:
 def zone_lift(tokens: pd.DataFrame, zone: str, settings: Settings) -> dict[str, float] | None:
     """How over-represented a zone is among the high-entropy tokens: lift, interval, bootstrap p against 1.
 
-    Lift is the zone's share of high tokens over the share of high tokens overall (`analysis.entropy.entropy.shares`). p is
+    Lift is the zone's share of high tokens over the share of high tokens overall
+    (`analysis.entropy.entropy.shares`). p is
     twice the smaller share of resamples of questions on one side of 1, counting one more, so that it is never 0.
     """
     high = mark_high(tokens, settings.top_entropy_frac).to_numpy()

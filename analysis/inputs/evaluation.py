@@ -23,7 +23,7 @@ from records.verdict import VerdictKind, reward_of
 POOLED = "procedural"
 UNSAMPLED = frozenset({"shuffled_golds", "mute"})
 """Controls that regrade stored answers, or sample nothing: their outcomes are not in the samples file."""
-REMEDY = "evaluate the checkpoint again with python -m verifier evaluate"
+REMEDY = "evaluate the checkpoint again with python -m evaluation run"
 
 Outcomes = dict[str, list[float]]
 

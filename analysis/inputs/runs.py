@@ -287,7 +287,7 @@ class _Row(BaseModel):
 
 
 _ROWS = TypeAdapter(list[_Row])
-_REMEDY = "write it with python -m verifier evaluate"
+_REMEDY = "write it with python -m evaluation run"
 
 
 def read_scores(path: Path) -> list[Score]:

@@ -35,7 +35,7 @@ _WORDS: tuple[tuple[str, type[StrEnum]], ...] = (
     ("stop", StopReason), ("control", Control), ("ids_source", IdsSource),
 )  # fmt: skip
 _BATCH = 2048
-_REMEDY = "write it again with python -m verifier evaluate"
+_REMEDY = "write it again with python -m evaluation run"
 
 
 def read_sample_table(path: Path) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def read_sample_table(path: Path) -> pd.DataFrame:
         BadRun: Missing, no samples file, an unknown word, or a sample that comes twice.
     """
     if not path.exists():
-        raise BadRun(f"{path}: missing; write it with python -m verifier evaluate")
+        raise BadRun(f"{path}: missing; write it with python -m evaluation run")
     try:
         with pq.ParquetFile(path) as file:
             leaves = _leaves(file, path)

@@ -37,12 +37,12 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
         runtime: of the main run.
     """
     began = time.monotonic()
-    main = RunFolder.of(runtime)
+    main = runtime.folder
     results = main.root / "work"
     own = runtime.model_copy(
         update={"run": f"arm_{run.name}", "paths": runtime.paths.model_copy(update={"results": str(results)})}
     )
-    folder = RunFolder.of(own)
+    folder = own.folder
     origin = main if run.origin == MAIN else RunFolder(main.origins / run.origin)
     link(main.data, folder.data)
     link(origin.checkpoint("sft"), folder.checkpoint("sft"))
@@ -91,7 +91,7 @@ def _clear(folder: RunFolder) -> None:
 
 def summarise_main(run: ArmRun, runtime: RuntimeSection) -> dict[str, Any]:
     """The main run's own stage 1 as the arm that it is; writes and returns arms/NAME.json."""
-    folder = RunFolder.of(runtime)
+    folder = runtime.folder
     summary = json.loads((folder.evaluation("rl1") / "summary.json").read_text(encoding="utf-8"))
     record = summarise(run, folder, ["rl1"], summary)
     write_json(folder.arm(run.name), record)

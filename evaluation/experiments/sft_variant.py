@@ -8,7 +8,6 @@ from config.arms import load_arms
 from config.model import RuntimeSection
 from evaluation.experiments.arm import link
 from records.manifest import Manifest
-from records.run_folder import RunFolder
 from trainer.sft.corpus import build_corpus
 from trainer.sft.sft import run_sft
 from trainer.stages.base_checkpoint import make_base
@@ -22,10 +21,10 @@ def make_origin(name: str, view: Any, runtime: RuntimeSection) -> Manifest:
         view: model, data, sandbox, rollout and sft, as the origin changes them.
         runtime: of the main run.
     """
-    main = RunFolder.of(runtime)
+    main = runtime.folder
     paths = runtime.paths.model_copy(update={"results": str(main.origins)})
     own = runtime.model_copy(update={"run": name, "paths": paths})
-    folder = RunFolder.of(own)
+    folder = own.folder
     link(main.data, folder.data)
     if load_arms().origins[name].teaches_anew:
         build_corpus(view, own)

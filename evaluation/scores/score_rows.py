@@ -176,7 +176,7 @@ def _of_questions(first: Score, metric: str, by_question: Mapping[str, float], a
 def chance(problems: Sequence[Problem]) -> float:
     """Share of questions that the best constant answer of each family gets right.
 
-    >>> from records.trajectory import Problem
+    >>> from records.problem import Problem
     >>> answers = {"a": "1", "b": "1", "c": "2", "d": "3"}
     >>> chance([Problem(id=i, prompt="", answer=a, family="f") for i, a in answers.items()])
     0.5

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from records.tool_call import Limits
-from sandbox.child import random_streams as streams
-from sandbox.child import runner
+from sandbox.child import random_streams, runner
 from sandbox.child.isolation import Layer
 from sandbox.child.jail import Jail
 from sandbox.server.child_bytes import CELL_HEADER, SET_UP
@@ -69,7 +68,7 @@ class Launch:
         _, limits, seed, code, stdin = decode_call(os.pread(JOB_FD, job_bytes, 0))
         _provide_stdin(stdin)
         self._enter(seat, limits, limits.cpu_s, JOB_FD + 1)
-        streams.reseed(seed)
+        random_streams.reseed(seed)
         mark_set_up()
         outcome = self._run(code, limits)
         os.ftruncate(JOB_FD, 0)
@@ -94,7 +93,7 @@ class Launch:
             _, limits, seed, code, stdin = decode_call(job)
             if num_cells == 0:
                 self._enter(seat, limits, SESSION_CPU_S, JOB_FD + 1 + len(_SPARES))
-                streams.reseed(seed)
+                random_streams.reseed(seed)
                 namespace = runner.new_namespace()
                 first_bytes = limits.memory_bytes
                 link.sendall(SET_UP)

@@ -23,8 +23,7 @@ import time
 from enum import IntEnum
 from typing import Any
 
-from sandbox.child import kernel, runner
-from sandbox.child import random_streams as streams
+from sandbox.child import kernel, random_streams, runner
 from sandbox.child.call import Launch
 from sandbox.child.isolation import Layer
 from sandbox.child.jail import Jail, JailPlan, lower_priority, move_high
@@ -260,7 +259,7 @@ def start(orders: dict[str, Any]) -> None:
         sys.path[:] = ["", *orders["python_path"], *kept]
         sys.argv = [runner.FILE_NAME]
         lower_priority(orders["niceness"], tuple(orders["affinity"]) if orders["affinity"] else None)
-        streams.install()
+        random_streams.install()
         preload(orders["modules"])
         _new_stdio()
         threading.excepthook = runner.report_thread_error

@@ -260,7 +260,7 @@ def _probe_signal(abi: int, has_uid: bool, disabled: Collection[str]) -> tuple[s
 def probe(
     folder: str, *, first_uid: int, readable: Collection[str] = (), disabled: Collection[str] = ()
 ) -> IsolationReport:
-    """Try what every layer needs of the kernel. The layers themselves are tried by the first call: `sandbox.server.layer_trial`.
+    """Try what every layer needs of the kernel; the first call tries the layers (`sandbox.server.layer_trial`).
 
     Args:
         folder: an existing folder to mount on.

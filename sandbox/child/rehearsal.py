@@ -16,8 +16,7 @@ import os
 import sys
 
 from records.tool_call import Limits, ToolCall
-from sandbox.child import kernel, pages, runner
-from sandbox.child import random_streams as streams
+from sandbox.child import kernel, pages, random_streams, runner
 from sandbox.child.call import JOB_FD, Launch, new_job_file
 from sandbox.child.isolation import Layer
 from sandbox.wire import decode_call, encode_call
@@ -65,7 +64,7 @@ def _play(program: str, deadline: runner.Deadline) -> None:
     """One call, but for the isolation and the clock."""
     payload = encode_call(ToolCall(id="rehearsal", code=program, limits=Limits()))
     _, limits, seed, code, _ = decode_call(payload)
-    streams.reseed(seed)
+    random_streams.reseed(seed)
     source = code.decode("utf-8", "surrogatepass")
     namespace = runner.new_namespace()
     outcome = runner.execute(source, runner.FILE_NAME, namespace, deadline, limits.output_bytes)

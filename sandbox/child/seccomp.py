@@ -1,7 +1,8 @@
 """System calls refused to the code: a list of refusals on the fork server, a list of permissions on each child.
 
 The fork server must fork and change uid, so it keeps more than its children. They may make the calls of
-`sandbox.child.syscalls` and no other: none that changes modes, owners, times or attributes of a file, by whatever name. A
+`sandbox.child.syscalls` and no other: none that changes modes, owners, times or attributes of a file, by whatever
+name. A
 refusal is an errno (EPERM: Python raises PermissionError), never a kill, so that the code sees an ordinary exception.
 """
 

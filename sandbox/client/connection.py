@@ -14,9 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from records.errors import UserError
-from sandbox.server import call_folders as scratch
-from sandbox.server import fork_servers as fleet
-from sandbox.server import orphans
+from sandbox.server import call_folders, fork_servers, orphans
 from sandbox.server.supervisor_state import READ_BYTES
 from sandbox.settings import Settings
 from sandbox.wire import FrameReader, Kind, WireError, pack
@@ -177,10 +175,10 @@ class ProcessLink(Link):
     def __init__(self, settings: Settings, owner: Caller) -> None:
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
-            fleet.command(settings.python, "supervise", settings.to_text()),
+            fork_servers.command(settings.python, "server.supervise", settings.to_text()),
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
-            env=fleet.clean_environment(),
+            env=fork_servers.clean_environment(),
             cwd="/",
             process_group=0,
         )
@@ -214,4 +212,4 @@ class ProcessLink(Link):
             os.close(self._namespace)
             self._namespace = -1
         # A bounded folder is mounted for the supervisor alone: only from outside, and after it, can it be removed.
-        scratch.sweep(self._settings.tmp_dir)
+        call_folders.sweep(self._settings.tmp_dir)

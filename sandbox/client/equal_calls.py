@@ -1,8 +1,8 @@
 """Equal calls run once: the rollouts of a group often ask the tool the same thing.
 
 Of the calls of a step on the tiny run, two thirds repeat an earlier one of that step. Where the program is pure
-(`sandbox.client.purity`) its result is known, and another process would only find it again. Stateless calls only: a session
-has a past. Only where addresses are fixed (`Sandbox.has_fixed_addresses`): a set of types is ordered by them.
+(`sandbox.client.purity`) its result is known, and another process would only find it again. Stateless calls only: a
+session has a past. Only where addresses are fixed (`Sandbox.has_fixed_addresses`): a set of types is ordered by them.
 """
 
 from __future__ import annotations

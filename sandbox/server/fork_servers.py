@@ -142,7 +142,7 @@ def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[s
         },
     }
     process = subprocess.Popen(
-        command(settings.python, "zygote", json.dumps(orders)),
+        command(settings.python, "child.fork_server", json.dumps(orders)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -8,8 +8,7 @@ from sandbox.child import isolation, kernel
 from sandbox.child import root_view as view
 from sandbox.child.isolation import IsolationReport, Layer, Level
 from sandbox.child.jail import JailPlan
-from sandbox.server import call_folders as scratch
-from sandbox.server import uids
+from sandbox.server import call_folders, uids
 from sandbox.server.call_folders import Folders
 from sandbox.server.orphans import Traces
 from sandbox.settings import Settings
@@ -52,13 +51,13 @@ def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan, Folders]:
         *(isolation.program_folders() if settings.allow_processes else ()),
     )
     try:
-        tmp_root = scratch.new_root(settings.tmp_dir)
+        tmp_root = call_folders.new_root(settings.tmp_dir)
     except OSError as error:
         raise StartError(_no_folder(settings.tmp_dir, error)) from error
     try:
         return _settle(settings, tmp_root, readable)
     except BaseException as error:
-        scratch.remove_root(tmp_root)
+        call_folders.remove_root(tmp_root)
         if isinstance(error, OSError):
             raise StartError(_no_folder(settings.tmp_dir, error)) from error
         raise
@@ -88,7 +87,7 @@ def _settle(
     if Layer.FIXED_ADDRESSES in used:
         kernel.disable_address_randomisation()
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    places = scratch.Places(
+    places = call_folders.Places(
         root=tmp_root,
         salt=os.urandom(16).hex(),
         inside=view.INSIDE if Layer.PRIVATE_ROOT in used else "",

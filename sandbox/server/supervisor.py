@@ -21,22 +21,7 @@ from records.tool_call import Status, ToolResult
 from sandbox.child import kernel
 from sandbox.child.call import is_set_up, new_job_file
 from sandbox.child.fork_server import REPLY, Op
-from sandbox.server import (
-    call_folders as scratch,
-)
-from sandbox.server import (
-    fork_servers as fleet,
-)
-from sandbox.server import (
-    layer_trial as trial,
-)
-from sandbox.server import (
-    orphans,
-    outcome,
-)
-from sandbox.server import (
-    preload_tiers as tiers,
-)
+from sandbox.server import call_folders, fork_servers, layer_trial, orphans, outcome, preload_tiers
 from sandbox.server.child_bytes import Outcome, max_outcome_bytes, parse_outcome
 from sandbox.server.seats import Seats
 from sandbox.server.session_pool import SessionPool
@@ -68,11 +53,11 @@ class Supervisor:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.tiers = tiers.plan(settings.preload)
+        self.tiers = preload_tiers.plan(settings.preload)
         self.poller = select.epoll()
         self.connections: dict[int, Connection] = {}
-        self.servers: dict[int, fleet.Server] = {}
-        self.fleet = fleet.Fleet(settings)
+        self.servers: dict[int, fork_servers.Server] = {}
+        self.fleet = fork_servers.Fleet(settings)
         self.queue: deque[Pending] = deque()
         self.runs: dict[int, Run] = {}
         self.lost_tiers: list[int] = []
@@ -102,15 +87,15 @@ class Supervisor:
             for _ in range(per_tier):
                 self._start_server(tier)
         for server in self.servers.values():
-            fleet.await_ready(server, self.settings)
-        self.report = trial.try_layers(
+            fork_servers.await_ready(server, self.settings)
+        self.report = layer_trial.try_layers(
             server, self.plan, self.report, seat=0, tmp_bytes=self.settings.tmp_bytes
         )
         check_level(self.report, self.settings.min_isolation)
         self.seats.folders.clean(0)
 
     def _start_server(self, tier: int) -> None:
-        server = fleet.start_server(self.settings, self.plan, tier, self.tiers.modules[tier])
+        server = fork_servers.start_server(self.settings, self.plan, tier, self.tiers.modules[tier])
         self.servers[server.control.fileno()] = server
         self.poller.register(server.control.fileno(), select.EPOLLIN)
 
@@ -120,7 +105,7 @@ class Supervisor:
             server.stop()
         orphans.end_all()
         self.seats.cleaner.stop()
-        scratch.remove_root(self.plan.places.root)
+        call_folders.remove_root(self.plan.places.root)
 
     # The loop
 
@@ -332,7 +317,7 @@ class Supervisor:
                 self.queue.appendleft(pending)
                 return
 
-    def server_for(self, tier: int) -> fleet.Server | None:
+    def server_for(self, tier: int) -> fork_servers.Server | None:
         """The fork server that takes the next call of a tier."""
         return self.fleet.pick(self.servers.values(), tier)
 
@@ -365,7 +350,7 @@ class Supervisor:
 
     # Fork servers
 
-    def _on_server(self, server: fleet.Server, events: int) -> None:
+    def _on_server(self, server: fork_servers.Server, events: int) -> None:
         while True:
             try:
                 message = server.control.recv(4096)
@@ -381,7 +366,7 @@ class Supervisor:
             with self.guarded():
                 self._on_reply(server, message)
 
-    def _on_reply(self, server: fleet.Server, message: bytes) -> None:
+    def _on_reply(self, server: fork_servers.Server, message: bytes) -> None:
         op, seat, pid, status, cpu_s, rss_bytes = REPLY.unpack_from(message)
         if op == Op.READY:
             server.is_ready = True
@@ -393,7 +378,7 @@ class Supervisor:
             self.sessions.on_started(seat, pid)
 
     def _on_exit(
-        self, server: fleet.Server, seat: int, pid: int, status: int, cpu_s: float, rss_bytes: int
+        self, server: fork_servers.Server, seat: int, pid: int, status: int, cpu_s: float, rss_bytes: int
     ) -> None:
         server.seats.discard(seat)
         run = self.runs.pop(seat, None)
@@ -444,7 +429,7 @@ class Supervisor:
         streams = [outcome.read_stream(descriptor, limits.output_bytes) for descriptor in (out, err)]
         return outcome.judge(record, streams[0], streams[1], ending, how)
 
-    def _on_server_death(self, server: fleet.Server) -> None:
+    def _on_server_death(self, server: fork_servers.Server) -> None:
         """Its children die with it: end their calls now, and start another."""
         descriptor = server.control.fileno()
         self.poller.unregister(descriptor)

@@ -24,6 +24,7 @@ from analysis.inputs.files import BadRun
 from analysis.inputs.runs import Run
 from analysis.inputs.sample_table import graded, read_sample_table
 from analysis.tables import sft
+from records.digest import digest
 from records.trajectory import Trajectory
 from records.trajectory_files import SCHEMA, read_parquet, write_parquet
 from records.verdict import Verdict, VerdictKind
@@ -204,6 +205,16 @@ def changed(folder: Path, file: str, *keys: str, to: object) -> None:
         inner = inner[key]
     inner[keys[-1]] = to
     (folder / file).write_text(json.dumps(record))
+    if file.startswith("checkpoints/"):
+        evaluated_as(folder, Path(file).parent.name)
+
+
+def evaluated_as(folder: Path, checkpoint: str) -> None:
+    """Let the summary of a checkpoint name the checkpoint that lies in the run now."""
+    manifest = json.loads((folder / "checkpoints" / checkpoint / "manifest.json").read_text())
+    path = folder / "eval" / checkpoint / "summary.json"
+    summary = json.loads(path.read_text()) | {"checkpoint_digest": digest(manifest["files"])}
+    path.write_text(json.dumps(summary))
 
 
 SUMMARY = "eval/rl3/summary.json"
@@ -279,6 +290,7 @@ def test_other_prompt_tokens_are_refused_where_no_tokenizer_explains_them(
         record = json.loads((pair[0] / "checkpoints/rl3/manifest.json").read_text())
         del record["files"]["tokenizer.json"]
         (pair[0] / "checkpoints/rl3/manifest.json").write_text(json.dumps(record, indent=1, sort_keys=True))
+        evaluated_as(pair[0], "rl3")
     assert result.exit_code == 0, result.output
     assert "| **prompts of aime24** |" in result.stdout
 

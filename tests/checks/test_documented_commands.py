@@ -14,13 +14,22 @@ import typer.main
 
 from tests.checks import tree
 
-CALL = re.compile(r"(?<![\w/])python -m (config|sandbox|verifier|trainer|analysis) ([^`\n#]*)")
+CALL = re.compile(r"(?<![\w/])python -m (config|sandbox|verifier|trainer|evaluation|analysis) ([^`\n#]*)")
+
+
+FORWARDED = {("sandbox", "bench"): "bench.sandbox.__main__", ("trainer", "schedule"): "bench.schedule"}
+"""Commands whose program is kept beside the packages."""
 
 
 def commands_of(package: str) -> dict[str, Any]:
     module = f"{package}.cli" if importlib.util.find_spec(f"{package}.cli") else f"{package}.__main__"
     group: Any = typer.main.get_command(importlib.import_module(module).app)
-    return group.commands
+    forwarded = {
+        name: typer.main.get_command(importlib.import_module(module).app)
+        for (owner, name), module in FORWARDED.items()
+        if owner == package
+    }
+    return group.commands | forwarded
 
 
 def faults(call: str, package: str) -> list[str]:
@@ -40,8 +49,8 @@ def faults(call: str, package: str) -> list[str]:
 @pytest.mark.parametrize(
     ("call", "package"),
     [
-        ("evaluat --checkpoint x", "verifier"),
-        ("evaluate --chekpoint x", "verifier"),
+        ("rnu --checkpoint x", "evaluation"),
+        ("run --chekpoint x", "evaluation"),
         ("show --sett a=1", "config"),
     ],
 )

@@ -18,7 +18,7 @@ PURE = (
     "trainer/rollout/chat.py",
     "trainer/selection/roc.py",
     "trainer/selection/advantage.py",
-    "trainer/scheduler",
+    "trainer/scheduling",
 )
 # `python - MODULE ...`: name the first module after whose import torch is loaded.
 _PROBE = """
@@ -37,7 +37,7 @@ def problems(root: Path) -> list[str]:
 
 def modules(root: Path) -> list[str]:
     """Dotted names of every module that must be free of torch."""
-    tops = [package for package in tree.PACKAGES if package != "trainer"]
+    tops = [package for package in tree.PACKAGES if package not in ("trainer", "evaluation", "bench")]
     return [
         ".".join(path.with_suffix("").parts).removesuffix(".__init__")
         for path in tree.files(root)

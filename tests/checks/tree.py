@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-PACKAGES = ("config", "sandbox", "verifier", "trainer", "analysis")
+PACKAGES = ("records", "config", "sandbox", "verifier", "trainer", "evaluation", "analysis", "bench")
 EXEMPTIONS = "tests/checks/exemptions.toml"
 
 

@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from config.__main__ import app as config_app
+from evaluation.__main__ import app as evaluation_app
 from sandbox.cli import app as sandbox_app
 from tests.trainer.tiny_checkpoint import make_checkpoint
 from trainer.__main__ import app as trainer_app
@@ -20,6 +21,7 @@ APPS: dict[str, typer.Typer] = {
     "config": config_app,
     "trainer": trainer_app,
     "verifier": verifier_app,
+    "evaluation": evaluation_app,
     "sandbox": sandbox_app,
 }
 
@@ -31,12 +33,12 @@ FILES = [
     "trainer inspect BAD",
     "trainer inspect BAD --checkpoint GOOD",
     "verifier grade --cases BAD",
-    "verifier contamination --benchmark aime24 --train BAD",
-    "verifier import --harness lm_eval --benchmark aime24 --out OUT BAD",
-    "verifier import --harness lighteval --benchmark aime24 --out OUT BAD",
-    "verifier import --harness verl --benchmark aime24 --out OUT BAD",
-    "verifier regrade BAD",
-    "verifier regrade FILE --golds BAD",
+    "evaluation decontaminate --benchmark aime24 --train BAD",
+    "evaluation import --harness lm_eval --benchmark aime24 --out OUT BAD",
+    "evaluation import --harness lighteval --benchmark aime24 --out OUT BAD",
+    "evaluation import --harness verl --benchmark aime24 --out OUT BAD",
+    "evaluation regrade BAD",
+    "evaluation regrade FILE --golds BAD",
     "sandbox cases BAD",
 ]
 READ_ALIKE = [
@@ -45,13 +47,13 @@ READ_ALIKE = [
     "trainer base --runtime BAD",
     "trainer sft --runtime BAD",
     "trainer filter-hard --runtime BAD",
-    "trainer origin --name sft_seed_1 --config BAD",
-    "trainer arm --name grpo_g --config BAD",
-    "trainer arm-of-main --runtime BAD",
+    "evaluation origin --name sft_seed_1 --config BAD",
+    "evaluation arm --name grpo_g --config BAD",
+    "evaluation arm-of-main --runtime BAD",
     "trainer chat --question x --checkpoint GOOD --config BAD",
     "trainer prepare --runtime BAD",
-    "verifier evaluate --checkpoint GOOD --out OUT --config BAD",
-    "verifier evaluate --checkpoint GOOD --out OUT --benchmark aime24 --runtime BAD",
+    "evaluation run --checkpoint GOOD --out OUT --config BAD",
+    "evaluation run --checkpoint GOOD --out OUT --benchmark aime24 --runtime BAD",
 ]
 """Read by the same code as the first of FILES, or as `trainer rl --runtime`."""
 FOLDERS = [
@@ -59,16 +61,16 @@ FOLDERS = [
     "trainer chat --question x --checkpoint BAD",
     "trainer export --checkpoint BAD --out OUT",
     "trainer inspect DOCUMENTS --checkpoint BAD",
-    "verifier evaluate --checkpoint BAD --out OUT --benchmark procedural-numbers",
-    "verifier controls --data BAD --benchmark aime24",
-    "verifier controls --data BAD",
+    "evaluation run --checkpoint BAD --out OUT --benchmark procedural-numbers",
+    "evaluation controls --data BAD --benchmark aime24",
+    "evaluation controls --data BAD",
 ]
 NO_FOLDERS = [
-    "verifier evaluate --checkpoint GOOD --out OUT --benchmark aime24 --data BAD",
-    "verifier evaluate --checkpoint GOOD --out OUT --benchmark procedural-numbers --rings BAD",
-    "verifier benchmarks --data BAD",
-    "verifier contamination --benchmark aime24 --train FILE --data BAD",
-    "verifier regrade FILE --data BAD",
+    "evaluation run --checkpoint GOOD --out OUT --benchmark aime24 --data BAD",
+    "evaluation run --checkpoint GOOD --out OUT --benchmark procedural-numbers --rings BAD",
+    "evaluation benchmarks --data BAD",
+    "evaluation decontaminate --benchmark aime24 --train FILE --data BAD",
+    "evaluation regrade FILE --data BAD",
 ]
 """A folder without anything in it is right for these."""
 
@@ -167,8 +169,8 @@ def test_a_bad_file_is_one_line_and_status_2(words: str, bad: Bad, good: Path, t
     [
         "trainer inspect BAD --checkpoint GOOD",
         "trainer score --checkpoint GOOD --samples BAD --out OUT",
-        "verifier regrade BAD",
-        "verifier import --harness lighteval --benchmark aime24 --out OUT BAD",
+        "evaluation regrade BAD",
+        "evaluation import --harness lighteval --benchmark aime24 --out OUT BAD",
     ],
 )
 def test_so_is_a_bad_parquet_file(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:

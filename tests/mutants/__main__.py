@@ -30,8 +30,8 @@ from tests.mutants.edits import Edit
 
 FAULTS = Path(__file__).with_name("faults.toml")
 ROOT = FAULTS.parents[2]
-COPIED = ("config", "sandbox", "verifier", "trainer", "analysis", "tests", "docs", "pyproject.toml")
-PACKAGES = ("config", "sandbox", "verifier", "trainer", "analysis", "tests")
+PACKAGES = ("records", "config", "sandbox", "verifier", "trainer", "evaluation", "analysis", "bench", "tests")
+COPIED = (*PACKAGES, "docs", "pyproject.toml")
 TEST_LIMIT_S = 90
 CPU_LIMIT_S = 120
 """Ends a mutant that never ends: hypothesis may try an endless example again after each time-out."""

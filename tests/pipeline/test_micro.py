@@ -80,7 +80,7 @@ def test_plain_transformers_gives_the_behaviour_log_probs(micro_run: MicroRun) -
         (["trainer", "rl", "--stage", "1", "--set", "rollout.top_p=0.9"], "rollout.top_p"),
         (["trainer", "inspect", "no-such-file.jsonl"], "no-such-file.jsonl"),
         (
-            ["verifier", "evaluate", "--checkpoint", "nowhere", "--out", "x", "--benchmark", "aime24"],
+            ["evaluation", "run", "--checkpoint", "nowhere", "--out", "x", "--benchmark", "aime24"],
             "nowhere",
         ),
     ],
@@ -116,8 +116,8 @@ def test_a_checkpoint_with_a_wrong_digest_is_refused_by_its_consumer(micro_run: 
                 *(
                     sys.executable,
                     "-m",
-                    "verifier",
-                    "evaluate",
+                    "evaluation",
+                    "run",
                     "--benchmark",
                     "procedural-dev",
                     "--out",

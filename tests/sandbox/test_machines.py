@@ -19,7 +19,7 @@ from tests.sandbox.conftest import new_call
 
 FULL = """
 import sys
-from sandbox import kernel
+from sandbox.child import kernel
 from sandbox.client.client import Sandbox
 from sandbox.client.connection import SandboxError
 kernel.enter_mount_namespace()

@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.sandbox import burst, cells, kills, offered, race, soak, starvation
+from bench.sandbox.__main__ import app
 from bench.sandbox.command import QUICK, SECTIONS, is_valid, sections_of
 from bench.sandbox.workload import Program
 from records.tool_call import Status, ToolResult
-from sandbox.cli import app
 
 
 def test_every_call_of_a_burst_ends_well_and_once() -> None:
@@ -128,7 +128,7 @@ def test_the_short_sections_run_unless_others_are_named() -> None:
     ],
 )
 def test_a_wrong_option_ends_in_one_line_and_status_2(options: list[str], said: str) -> None:
-    result = CliRunner().invoke(app, ["bench", *options])
+    result = CliRunner().invoke(app, options)
     assert result.exit_code == 2
     assert said in result.output
     assert len(result.output.strip().splitlines()) == 1

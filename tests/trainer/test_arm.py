@@ -46,7 +46,7 @@ def config(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> C
     config = config.model_copy(
         update={"runtime": config.runtime.model_copy(update={"paths": paths, "run": "r"})}
     )
-    folder = RunFolder.of(config.runtime)
+    folder = config.runtime.folder
     prepare(config.data, config.runtime)
     folder.checkpoint("sft").parent.mkdir(parents=True)
     folder.checkpoint("sft").symlink_to(tiny_checkpoint)
@@ -58,7 +58,7 @@ def test_seed_0_of_the_papers_rule_is_the_main_stage(config: Config) -> None:
     arm = run_arm(run, view(config, run), runtime)
     pool = load_split(runtime, "train")
     run_stage("rl1", view(config, run), runtime, pool, pool_digest(pool))
-    folder = RunFolder.of(runtime)
+    folder = runtime.folder
     metrics = [json.loads(line) for line in folder.metrics("rl1").read_text().splitlines()]
     expected = endpoints(metrics, arm["endpoints"]["accuracy"])
     assert arm["endpoints"] == expected
@@ -79,7 +79,7 @@ def test_another_arm_and_another_seed_differ_and_leave_their_names(config: Confi
     records = []
     for run in (ArmRun("grpo_g", MAIN, 0), ArmRun("grpo_g", MAIN, 1)):
         records.append(run_arm(run, view(config, run), config.runtime))
-        stored = json.loads(RunFolder.of(config.runtime).arm(run.name).read_text())
+        stored = json.loads(config.runtime.folder.arm(run.name).read_text())
         assert stored == records[-1]
         assert (stored["arm"], stored["origin"], stored["seed"]) == ("grpo_g", "main", run.seed)
         assert set(AXES) <= set(stored["curve"][-1])

@@ -15,7 +15,6 @@ import torch
 from config.resolve import ConfigError
 from records.files import read_json, sha256_of, write_json, write_text
 from records.manifest import MANIFEST, RUN, Manifest, verify, write_folder
-from records.run_folder import RunFolder
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.model import load_model
 from trainer.rollout.tokenizer import FolderCodec
@@ -173,12 +172,12 @@ def test_a_checkpoint_of_the_suite_can_be_the_pretrained_model_of_a_run(
     config = tiny_config(
         "model.source=pretrained", f"model.path={tiny_checkpoint}", f"runtime.paths.results={tmp_path}"
     )
-    corpus, made = RunFolder.of(config.runtime).corpus, tmp_path / "made"
+    corpus, made = config.runtime.folder.corpus, tmp_path / "made"
     made.mkdir()
     (made / "documents.jsonl").write_text("")
     write_folder(corpus, made, {"stage": "corpus", "parent": None, "data": None}, {})
     base = make_base(config, config.runtime)
-    assert verify(RunFolder.of(config.runtime).checkpoint("base")) == base
+    assert verify(config.runtime.folder.checkpoint("base")) == base
     assert "model.safetensors" in base.files
     assert not {MANIFEST, RUN} & set(base.files)
     config = tiny_config("model.source=pretrained", "model.path=absent", f"runtime.paths.results={tmp_path}")

@@ -15,6 +15,7 @@ from records.trajectory import StopReason, Trajectory
 from tests.trainer.fakes import AdmitAll, CharCodec, ScriptedEngine, script
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END
+from trainer.rollout.chat_text import ChatText, live
 from trainer.rollout.loop import RolloutSettings, Task
 from trainer.scheduling.policy import Assignment
 
@@ -28,17 +29,17 @@ class Echo:
     reply_text: str = "<{}>"
     said: list[str] = field(default_factory=list)
 
-    def opening(self) -> str:
-        return "go:"
+    def opening(self) -> ChatText:
+        return live("go:")
 
     def heard(self, text: str) -> bool:
         self.said.append(text)
         return len(self.said) < self.turns
 
-    def reply(self) -> str:
+    def reply(self) -> ChatText:
         if len(self.said) == self.lost_at:
             raise ScriptFailed("the services are gone")
-        return self.reply_text.format(len(self.said))
+        return live(self.reply_text.format(len(self.said)))
 
 
 def hold(
@@ -60,7 +61,7 @@ def hold(
 
 
 def test_one_turn_is_a_prompt_and_what_was_sampled() -> None:
-    (trajectory,) = hold(ScriptedEngine(script(f"yes{TURN_END}")), OneTurn("Q?"))
+    (trajectory,) = hold(ScriptedEngine(script(f"yes{TURN_END}")), OneTurn(live("Q?")))
     assert trajectory.stop is StopReason.ANSWER
     assert [turn.text for turn in trajectory.turns] == [f"yes{TURN_END}"]
     assert trajectory.prompt_len == 2
@@ -83,7 +84,7 @@ def test_the_policy_hears_no_time_of_the_engines_own(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         "evaluation.conversations.conversation.scheduling_policy", lambda rollout: Listening()
     )
-    hold(Ticking(script(f"yes{TURN_END}")), OneTurn("Q?"))
+    hold(Ticking(script(f"yes{TURN_END}")), OneTurn(live("Q?")))
     assert set(heard) == {0.0}
 
 
@@ -109,7 +110,7 @@ def test_a_lost_reply_aborts_the_sample_and_no_other() -> None:
 
 def test_an_opening_may_use_the_room_of_the_prompt_and_more_but_must_leave_some() -> None:
     engine = ScriptedEngine(script(f"x{TURN_END}"))
-    fits, not_quite = hold(engine, OneTurn("q" * 300), OneTurn("q" * 345), max_response=500)
+    fits, not_quite = hold(engine, OneTurn(live("q" * 300)), OneTurn(live("q" * 345)), max_response=500)
     assert fits.stop is StopReason.ANSWER
     assert (not_quite.stop, not_quite.reason, not_quite.turns) == (
         StopReason.CONTEXT, "prompt does not fit", [],
@@ -130,7 +131,7 @@ def test_a_turn_that_the_engine_broke_off_is_no_score() -> None:
         def _complete(self, request: GenerateRequest) -> Completion:
             return replace(super()._complete(request), finish=Finish.ABORTED)
 
-    (broken,) = hold(Breaking(script(f"x{TURN_END}")), OneTurn("q"))
+    (broken,) = hold(Breaking(script(f"x{TURN_END}")), OneTurn(live("q")))
     assert (broken.stop, broken.reason) == (StopReason.ABORTED, "engine")
 
 
@@ -144,7 +145,7 @@ def test_conversations_beyond_the_cache_wait_and_are_held_later() -> None:
 def test_two_conversations_of_one_name_are_refused() -> None:
     engine = ScriptedEngine(script(f"x{TURN_END}"))
     sampler = DialogueSampler(
-        engine=engine, codec=CharCodec(), rollout=resolve().rollout, script_of=lambda task: OneTurn("q"),
+        engine=engine, codec=CharCodec(), rollout=resolve().rollout, script_of=lambda task: OneTurn(live("q")),
         settings=RolloutSettings(
             run="r", checkpoint="m", benchmark="b", max_prompt=9, max_response=9, max_turns=1, temperature=0.0,
             top_p=1.0, seed=1, policy_version=0, limits=Limits(), rejoin_iterations=None,

@@ -10,7 +10,6 @@ import pytest
 from config.resolve import resolve
 from records.errors import ConfigError
 from records.problem import Problem
-from records.run_folder import RunFolder
 from records.tool_call import Limits, Status, ToolCall
 from records.trajectory import CallKind
 from sandbox.client.client import Sandbox
@@ -78,7 +77,7 @@ def test_a_deterministic_run_records_calls_near_their_limit(
     with open_tool(config.sandbox.model_copy(update={"preload": []}), runtime) as tool:
         result = tool.run(ToolCall(id="a", code="while True: pass", limits=Limits(cpu_s=0.2, wall_s=20.0)))
     assert result.status is Status.TIMEOUT
-    assert RunFolder.of(runtime).near_limit_calls.exists() is is_deterministic
+    assert runtime.folder.near_limit_calls.exists() is is_deterministic
 
 
 def test_arguments_that_are_no_object_are_the_models_mistake() -> None:

@@ -11,7 +11,6 @@ import pytest
 from config.resolve import ConfigError, resolve
 from records.manifest import verify
 from records.problem import Problem
-from records.run_folder import RunFolder
 from trainer.problems.prepare import RING, load_split, pool_digest, prepare, read_problems, write_problems
 
 GOOD = {"id": "a", "prompt": "what?", "answer": "4"}
@@ -82,7 +81,7 @@ def test_the_digest_of_a_pool_depends_on_its_problems_and_not_on_their_order() -
 def test_all_splits_are_published_with_their_counts_and_equal_again(tmp_path: Path) -> None:
     config = resolve(overrides=[*SMALL, f"runtime.paths.results={tmp_path}"])
     manifest = prepare(config.data, config.runtime)
-    folder = RunFolder.of(config.runtime).data
+    folder = config.runtime.folder.data
     assert verify(folder) == manifest
     assert manifest.facts["duplicates"] == {"exact": 0, "params": 0}
     counts = manifest.facts["num_problems"]

@@ -1,11 +1,13 @@
 """The command line: one verdict per line, exit status 2 only for unreadable input."""
 
+import importlib
 import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from evaluation.__main__ import app as evaluation_app
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from verifier.__main__ import app
 
@@ -63,7 +65,9 @@ def test_regrading_lists_the_flips(tmp_path: Path) -> None:
     samples, golds, out = (tmp_path / name for name in ("samples.jsonl", "golds.jsonl", "out.jsonl"))
     samples.write_text(json.dumps(trajectory.to_json()) + "\n")
     golds.write_text('{"id": "p", "answer": "9"}\n')
-    result = run.invoke(app, ["regrade", str(samples), "--golds", str(golds), "--out", str(out), "--json"])
+    result = run.invoke(
+        evaluation_app, ["regrade", str(samples), "--golds", str(golds), "--out", str(out), "--json"]
+    )
     report = json.loads(result.stdout)
     assert result.exit_code == 0
     assert [(flip["before"], flip["after"]) for flip in report["flips"]] == [("correct", "wrong")]
@@ -75,7 +79,7 @@ def test_regrading_without_golds_says_what_to_pass(tmp_path: Path) -> None:
     trajectory = Trajectory(run="r", checkpoint="c", benchmark="own", problem="p", sample=0)
     samples = tmp_path / "samples.jsonl"
     samples.write_text(json.dumps(trajectory.to_json()) + "\n")
-    result = run.invoke(app, ["regrade", str(samples)])
+    result = run.invoke(evaluation_app, ["regrade", str(samples)])
     assert result.exit_code == 2
     assert "--golds" in result.output
 
@@ -84,7 +88,7 @@ def test_regrading_a_file_that_is_not_there_or_not_ours_is_one_line(tmp_path: Pa
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": 1}\n')
     for path, told in ((tmp_path / "none.parquet", "no such file"), (other, "row 1 is no sample of ours")):
-        result = run.invoke(app, ["regrade", str(path)])
+        result = run.invoke(evaluation_app, ["regrade", str(path)])
         assert result.exit_code == 2
         assert told in result.output
 
@@ -94,16 +98,16 @@ def test_a_file_of_the_user_is_replaced_only_when_asked(tmp_path: Path) -> None:
     rows.write_text(json.dumps({"input": "2 + 2?", "output": "\\boxed{4}", "gts": "4"}) + "\n")
     out.write_text("mine\n")
     taking = ["import", str(rows), "--harness", "verl", "--benchmark", "own", "--out", str(out)]
-    refused = run.invoke(app, taking)
+    refused = run.invoke(evaluation_app, taking)
     assert (refused.exit_code, out.read_text()) == (2, "mine\n")
     assert "exists already" in refused.stderr
-    assert run.invoke(app, [*taking, "--overwrite"]).exit_code == 0
+    assert run.invoke(evaluation_app, [*taking, "--overwrite"]).exit_code == 0
     samples = out.read_text()
     golds.write_text(json.dumps({"id": json.loads(samples)["problem"], "answer": "4"}) + "\n")
     again = ["regrade", str(out), "--golds", str(golds), "--out", str(out)]
-    assert run.invoke(app, again).exit_code == 2
+    assert run.invoke(evaluation_app, again).exit_code == 2
     assert out.read_text() == samples
-    assert run.invoke(app, [*again, "--overwrite"]).exit_code == 0
+    assert run.invoke(evaluation_app, [*again, "--overwrite"]).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -120,11 +124,11 @@ def test_a_file_of_the_user_is_replaced_only_when_asked(tmp_path: Path) -> None:
         (["controls", "--data", "."], "holds the file of no benchmark"),
         (["controls", "--data", "nowhere"], "--data nowhere is not a folder"),
         (
-            ["contamination", "--train", "empty.jsonl", "--benchmark", "aime24"],
+            ["decontaminate", "--train", "empty.jsonl", "--benchmark", "aime24"],
             "empty.jsonl: holds no problems",
         ),
         (
-            ["contamination", "--train", "empty.jsonl", "--benchmark", "aime24", "--data", "nowhere"],
+            ["decontaminate", "--train", "empty.jsonl", "--benchmark", "aime24", "--data", "nowhere"],
             "is not a folder",
         ),
     ],
@@ -135,28 +139,30 @@ def test_nothing_to_read_is_not_a_clean_result(
     monkeypatch.chdir(tmp_path)
     Path("empty.jsonl").write_text("\n")
     Path("bytes.jsonl").write_bytes(b"\xff\xfe")
-    result = run.invoke(app, arguments)
+    result = run.invoke(app if arguments[0] == "grade" else evaluation_app, arguments)
     assert result.exit_code == 2, result.output
     assert told in result.stderr
     assert not Path("new.jsonl").exists()
 
 
 @pytest.mark.parametrize(
-    ("command", "kept"),
+    ("owner", "command", "kept"),
     [
-        (["score", "--checkpoint", "c", "--samples", "s.parquet", "--out", "mine"], "mine/manifest.json"),
-        (["schedule", "--quick", "--out", "mine.json"], "mine.json"),
+        (
+            "trainer.__main__",
+            ["score", "--checkpoint", "c", "--samples", "s.parquet", "--out", "mine"],
+            "mine/manifest.json",
+        ),
+        ("bench.schedule", ["--quick", "--out", "mine.json"], "mine.json"),
     ],
 )
 def test_tables_of_the_trainer_are_kept_too(
-    command: list[str], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    owner: str, command: list[str], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer.__main__ import app as trainer
-
     monkeypatch.chdir(tmp_path)
     Path(kept).parent.mkdir(exist_ok=True)
     Path(kept).write_text("mine\n")
-    result = run.invoke(trainer, command)
+    result = run.invoke(importlib.import_module(owner).app, command)
     assert result.exit_code == 2, result.output
     assert f"{kept}: exists already" in result.stderr
     assert Path(kept).read_text() == "mine\n"

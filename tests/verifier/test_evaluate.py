@@ -18,6 +18,7 @@ from analysis.inputs.evaluation import check_published, read_evaluation
 from analysis.inputs.runs import RINGS
 from config.model import Config, Control, EvalPlan
 from config.resolve import ConfigError
+from evaluation.__main__ import app
 from evaluation.command import Given, _adjust, _plans
 from evaluation.evaluate import Place, evaluate, refuse_ungraded
 from evaluation.scores.behaviour import behaviour
@@ -28,7 +29,6 @@ from records.trajectory_files import read_parquet
 from records.verdict import Verdict, VerdictKind
 from tests.trainer.test_engine_endpoint import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
-from verifier.__main__ import app
 
 RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
 
@@ -209,7 +209,7 @@ def command(run_root: Path, out: Path, *arguments: str) -> Any:
     )
     options = [part for setting in settings for part in ("--set", setting)]
     fixed = ["--checkpoint", str(folder), "--out", str(out), "-k", "1", "--control", "tool_off"]
-    return CliRunner().invoke(app, ["evaluate", *fixed, *options, *arguments])
+    return CliRunner().invoke(app, ["run", *fixed, *options, *arguments])
 
 
 def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_the_profile_and_the_variants_are_shown_without_sampling(run_root: Path,
     """30 + 30 questions 16 times and 541 once; the profile's settings, not the configuration's."""
     names = [part for name in ("aime24", "aime25", "ifeval") for part in ("--benchmark", name)]
     fixed = ["--checkpoint", str(run_root / "checkpoints" / "sft"), "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, ["evaluate", *fixed, *names, "--profile", "paper", "--dry-run"])
+    done = CliRunner().invoke(app, ["run", *fixed, *names, "--profile", "paper", "--dry-run"])
     assert done.exit_code == 0, done.output
     assert "turns 30, response 30720 tokens" in done.stdout
     assert "aime24, aime25: k 16, T 0.6" in done.stdout

@@ -81,8 +81,8 @@ def evaluate(
     command = [
         sys.executable,
         "-m",
-        "verifier",
-        "evaluate",
+        "evaluation",
+        "run",
         "--checkpoint",
         str(root / "checkpoints" / "sft"),
     ]

@@ -2,8 +2,8 @@
 
 Undeclared to the workflow (a failed job loses declared outputs). Holds a fingerprint of everything that decides
 the result: equal, and the job resumes; different, and the folder is set aside until that fingerprint comes again
-(`trainer.jobs.set_aside`). States are saved as `step-000120/` by rename. The newest whole one wins: its files, the journals that
-lead to it and the files that these name must be what they were when it was saved.
+(`trainer.jobs.set_aside`). States are saved as `step-000120/` by rename. The newest whole one wins: its files, the
+journals that lead to it and the files that these name must be what they were when it was saved.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from records.errors import ConfigError
 from records.files import write_text
 from records.manifest import Manifest, verify, write_folder
 from records.problem import Problem
-from records.run_folder import RunFolder
 from trainer.problems.family import ProblemError
 from trainer.problems.splits import Splits, generate_splits
 from trainer.start import source_fault
@@ -37,7 +36,7 @@ def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
         raise ConfigError(
             "data: a problem occurs in two splits; this is a fault of the generators, please report it"
         )
-    folder = RunFolder.of(runtime).data
+    folder = runtime.folder.data
     made = folder.with_name(".data.tmp")
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)
@@ -133,7 +132,7 @@ def _read_line(path: Path, number: int, line: str) -> Problem:
 
 def load_split(runtime: RuntimeSection, stem: str) -> list[Problem]:
     """One split of this run's data, its digest checked."""
-    folder = RunFolder.of(runtime).data
+    folder = runtime.folder.data
     verify(folder)
     return read_problems(folder / f"{stem}.jsonl")
 

@@ -47,7 +47,7 @@ class Codec(Protocol):
     """Text to ids and back."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the text alone, nothing added; no control token comes of foreign text (`trainer.rollout.chat_text`)."""
+        """Ids of the text alone, nothing added; no control token comes of foreign text (`chat_text`)."""
         ...
 
     def decode(self, ids: list[int]) -> str:

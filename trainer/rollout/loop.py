@@ -1,6 +1,6 @@
 """The rollout loop: problems in, trajectories out; tools run while the engines go on decoding.
 
-One loop drives any number of engines through `trainer.engines.protocol.Engine` and asks a scheduling policy who goes where.
+One loop drives any number of engines (`trainer.engines.protocol.Engine`); a scheduling policy assigns each rollout.
 A rollout that calls the tool leaves its engine at once. Deterministic runs let it rejoin exactly
 `rejoin_iterations` cycles later, waiting for a slower tool, so that batches, and with them every rounding, depend
 on weights, seeds and tool results only (design: determinism). Otherwise it rejoins as soon as its result is there.

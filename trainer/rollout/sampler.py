@@ -16,7 +16,6 @@ from typing import Any
 from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
 from records.errors import ConfigError
 from records.files import read_json
-from records.run_folder import RunFolder
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
 from records.trajectory import Trajectory
 from sandbox.client.client import Sandbox
@@ -145,7 +144,7 @@ def _repeatable(
     if own is not None:
         module = inspect.getsourcefile(importlib.import_module(own))
         around += hashlib.sha256(Path(module).read_bytes()).hexdigest() if module else ""
-    return NearLimitCalls(client, RunFolder.of(runtime).near_limit_calls, around)
+    return NearLimitCalls(client, runtime.folder.near_limit_calls, around)
 
 
 def require_positions(

@@ -24,7 +24,7 @@ SPECIAL = (END_OF_TEXT, "<|im_start|>", str(TURN_END))
 
 
 class FolderCodec:
-    """Codec of a checkpoint folder's tokenizer.json; see `trainer.rollout.chat_text` for what may become a control token."""
+    """Codec of a checkpoint folder's tokenizer.json; see `chat_text` for what may become a control token."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

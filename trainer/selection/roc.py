@@ -84,7 +84,8 @@ def p_format(turns: Sequence[Turn]) -> float:
 
     1 without an answer tag, else min(1, (answer tags - 1) / turns). Tags are counted as `<answer>` openings
     in what the policy says (`verifier.turn`), so one in its reasoning, in the code of a call or in a tool response
-    changes nothing. Turns are counted in full; the release counts one too few (`trainer.selection.roc_release.p_format_text`).
+    changes nothing. Turns are counted in full; the release counts one too few
+    (`trainer.selection.roc_release.p_format_text`).
 
     Args:
         turns: all assistant turns of a rollout.

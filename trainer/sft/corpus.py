@@ -18,7 +18,6 @@ from config.model import RuntimeSection
 from records.errors import ConfigError
 from records.files import write_text
 from records.manifest import Manifest, verify, write_folder
-from records.run_folder import RunFolder
 from trainer.problems.family import ProblemError
 from trainer.problems.prepare import load_split, read_lines
 from trainer.rollout.chat import TURN_END, ChatFormat, Codec, parse_turn, response_text
@@ -101,7 +100,7 @@ def _publish(
     runtime: RuntimeSection,
     began: float,
 ) -> Manifest:
-    folder = RunFolder.of(runtime).corpus
+    folder = runtime.folder.corpus
     made = folder.with_name(".corpus.tmp")
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)
@@ -127,7 +126,7 @@ def _publish(
         {
             "stage": "corpus",
             "parent": None,
-            "data": verify(RunFolder.of(runtime).data).digest,
+            "data": verify(runtime.folder.data).digest,
             "sections": sections,
             "facts": facts,
         },

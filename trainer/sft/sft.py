@@ -127,7 +127,7 @@ def _permutation(num_rows: int, epoch: int, seed: int) -> list[int]:
 def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
     """Train checkpoints/sft from checkpoints/base. `view` holds rollout and sft."""
     use_threads(runtime, runtime.threads.sft)
-    folder = RunFolder.of(runtime)
+    folder = runtime.folder
     parent_folder = folder.checkpoint("base")
     parent, corpus = verify(parent_folder), verify(folder.corpus)
     chat, codec = chat_format(view.rollout), FolderCodec.load(parent_folder)

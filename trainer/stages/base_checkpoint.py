@@ -14,7 +14,6 @@ from config.model import RuntimeSection
 from records.errors import ConfigError
 from records.files import read_json, write_json
 from records.manifest import MANIFEST, RUN, Manifest, verify, write_folder
-from records.run_folder import RunFolder
 from trainer.engines.decoder import Shape
 from trainer.model import random_model, save_model, use_threads
 from trainer.rollout.chat import TAGS, TURN_END, ChatFormat, chat_template
@@ -38,7 +37,7 @@ _NOT_PRETRAINED = {MANIFEST, RUN, OPTIMIZER}
 def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
     """Publish checkpoints/base. `view` holds model and rollout."""
     use_threads(runtime, runtime.threads.eval)
-    folder = RunFolder.of(runtime)
+    folder = runtime.folder
     began = time.monotonic()
     corpus = verify(folder.corpus)
     made = folder.checkpoint("base").with_name(".base.tmp")
@@ -86,7 +85,7 @@ def _make_random(view: Any, documents: Path, chat: ChatFormat, made: Path) -> di
 
 
 def _copy_pretrained(source: Path, made: Path, chat: ChatFormat) -> None:
-    """Weights and tokenizer as they are; the chat template becomes that of the rollouts (`trainer.rollout.template_check`)."""
+    """Weights and tokenizer as they are; the chat template becomes that of the rollouts (`rollout.template_check`)."""
     for path in source.iterdir():
         if path.name in _NOT_PRETRAINED:
             continue

@@ -16,7 +16,6 @@ from records.digest import digest
 from records.errors import ConfigError
 from records.manifest import Manifest, verify, write_folder
 from records.problem import Problem
-from records.run_folder import RunFolder
 from records.seeds import derive_seed
 from records.trajectory import Trajectory
 from records.verdict import reward_of
@@ -41,7 +40,7 @@ MOST_LOST = 0.1
 def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
     """Publish hard/problems.jsonl. `view` holds sandbox, rollout, objective, rl.filter, rl.rl2."""
     use_threads(runtime, runtime.threads.eval)
-    folder = RunFolder.of(runtime)
+    folder = runtime.folder
     checkpoint = folder.checkpoint("rl2")
     parent = verify(checkpoint)
     pool = load_split(runtime, "train")
@@ -146,6 +145,6 @@ def refuse_if_lost(trajectories: Sequence[Trajectory], work: WorkDir) -> None:
 
 def load_hard(runtime: RuntimeSection) -> list[Problem]:
     """What the filter left, its digest checked."""
-    folder = RunFolder.of(runtime).hard
+    folder = runtime.folder.hard
     verify(folder)
     return read_problems(folder / PROBLEMS)

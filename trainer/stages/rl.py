@@ -4,7 +4,8 @@ Reads top to bottom as one step: problems -> 2G rollouts each -> verdicts -> RoC
 loss -> AdamW -> weights to the engine (paper sections 2.2 and 4.3). Everything random derives from (seed, step,
 problem), so the state of a stage is weights, optimizer and step; a resumed stage repeats the lost steps bit for bit.
 
-Not here: how tokens are made (engine), how a loss is computed (`trainer.update.grpo`), what a rollout is (`trainer.rollout.loop`).
+Not here: how tokens are made (engine), how a loss is computed (`trainer.update.grpo`), what a rollout is
+(`trainer.rollout.loop`).
 """
 
 from __future__ import annotations

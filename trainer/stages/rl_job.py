@@ -64,7 +64,7 @@ def run_stage(
         stop: of a caller with more to do afterwards; a signal that comes during the last step is its to heed.
     """
     use_threads(runtime, runtime.threads.rl)
-    folder = RunFolder.of(runtime)
+    folder = runtime.folder
     section = getattr(view.rl, stage)
     parent_folder = folder.checkpoint(PARENTS[stage])
     parent = verify(parent_folder)

@@ -1,8 +1,8 @@
 """The data-parallel processes of one trainer. The only file of the trainer that speaks to torch.distributed.
 
 Every rank holds all weights, is given the whole batch, computes the same plan and works on its own part of it; then
-gradients are added up. Weights of tokens are shares of the whole batch (`trainer.update.loss.row_weights`), so gradients
-are summed, never averaged (public fault B5). All ranks make the same calls in the same order (B42).
+gradients are added up. Weights of tokens are shares of the whole batch (`trainer.update.loss.row_weights`), so
+gradients are summed, never averaged (public fault B5). All ranks make the same calls in the same order (B42).
 
 Each rank starts from equal weights and adds equal gradients, so weights stay equal without being sent.
 """

@@ -123,7 +123,7 @@ class Benchmark:
     """Reads the file when it is no JSONL."""
 
     grade_with: Callable[[Problem, Trajectory], dict[str, Verdict]] | None = None
-    """Grader of its own; None means `verifier.graders.grade` under `policy`. The verdict named `strict` is the headline."""
+    """Grader of its own; None means `verifier.graders.grade` under `policy`. `strict` is the headline verdict."""
 
     def grade(self, problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
         """Verdicts of one sample, by name of grader."""
@@ -185,7 +185,7 @@ def check(benchmark: Benchmark, problems: list[Problem], place: str, *, pinned: 
 def digest(problems: Iterable[Problem]) -> str:
     """SHA-256 over the canonical (id, problem, answer) rows, in order of id; white space in prompts is folded.
 
-    >>> from records.trajectory import Problem
+    >>> from records.problem import Problem
     >>> digest([Problem(id="a", prompt="1  + 1", answer="2")]) == digest([Problem(id="a", prompt="1 + 1", answer="2")])
     True
     """

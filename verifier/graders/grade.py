@@ -1,7 +1,8 @@
 r"""The one entry to grading: RL and evaluation call `grade`, command lines and tests call `grade_answer`.
 
-An integer gold against an integer box is decided in microseconds here; everything else goes to `verifier.answers.compare`, and
-what that cannot read to a worker process. No exception of a grader ever becomes a score: it becomes `infra_failed`.
+An integer gold against an integer box is decided in microseconds here; everything else goes to
+`verifier.answers.compare`, and what that cannot read to a worker process. No exception of a grader ever becomes a
+score: it becomes `infra_failed`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ rule evaluate:
         out=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}",
         work=lambda wildcards: f"{RUN}/work/eval_{wildcards.checkpoint}",
     shell:
-        "python -m verifier evaluate --checkpoint {params.checkpoint} --name {params.name}"
+        "python -m evaluation run --checkpoint {params.checkpoint} --name {params.name}"
         " --rings {params.rings} --out {params.out} --work {params.work}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 

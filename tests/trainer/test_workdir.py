@@ -102,6 +102,31 @@ def test_a_configuration_that_comes_back_finds_its_work_however_often_they_alter
     assert len(list((tmp_path / ".old").iterdir())) == 2
 
 
+def test_states_that_were_passed_over_are_not_fetched_back_in_the_place_of_the_whole_ones(
+    tmp_path: Path,
+) -> None:
+    """The folder of damaged states names the same fingerprint, and its name comes last: the job began at 0 again."""
+    with WorkDir.open(tmp_path / "rl1", "a") as work:
+        for step in (1, 2):
+            work.save(step, writer("x"))
+        (work.path / "step-000002" / "weights").write_text("damaged")
+        newest = work.newest()
+        assert newest is not None
+        work.begin_attempt(newest[0])
+        work.save(2, writer("x"))
+    assert newest_step(tmp_path / "rl1", "b") is None
+    assert newest_step(tmp_path / "rl1", "a") == 2
+
+
+def test_of_several_folders_set_aside_the_one_that_went_furthest_is_fetched_back(tmp_path: Path) -> None:
+    for number, step in enumerate((3, 9, 4), start=1):
+        with WorkDir.open(tmp_path / f"made{number}", "a") as work:
+            work.save(step, writer("x"))
+        (tmp_path / ".old").mkdir(exist_ok=True)
+        (tmp_path / f"made{number}").rename(tmp_path / ".old" / f"rl1-a-{number}")
+    assert newest_step(tmp_path / "rl1", "a") == 9
+
+
 def test_what_holds_no_work_is_neither_kept_nor_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,8 @@ from records.files import read_json, sync_folder, write_json
 MARK = "fingerprint.json"
 INDEX = "index.json"
 """In each saved state; it repeats the fingerprint, in case the mark is damaged."""
+DAMAGED = "damaged"
+"""In the name of a folder of states that were passed over: it is kept to be looked at, never worked in again."""
 _NO_WORK = frozenset({MARK, "attempts.jsonl"})
 
 
@@ -89,14 +91,21 @@ def free_name(path: Path, suffix: str) -> Path:
 
 
 def _kept(path: Path, fingerprint: str) -> Path | None:
-    """What was set aside under this fingerprint; of several the last one."""
+    """What was set aside under this fingerprint; of several the one that went furthest, then the last one."""
     old = path.parent / ".old"
     found = [
         folder
         for folder in (sorted(old.iterdir()) if old.is_dir() else [])
-        if folder.name.startswith(f"{path.name}-") and fingerprint_of(folder) == fingerprint
+        if folder.name.startswith(f"{path.name}-")
+        and not folder.name.startswith(f"{path.name}-{fingerprint[:12]}-{DAMAGED}")
+        and fingerprint_of(folder) == fingerprint
     ]
-    return found[-1] if found else None
+    return max(found, key=lambda folder: (_newest_state(folder), len(folder.name), folder.name), default=None)
+
+
+def _newest_state(folder: Path) -> str:
+    """Name of the newest state that is fully saved; empty without one."""
+    return max((index.parent.name for index in folder.glob(f"step-??????/{INDEX}")), default="")
 
 
 def _mark(path: Path, fingerprint: str) -> None:

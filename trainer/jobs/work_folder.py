@@ -21,7 +21,7 @@ from typing import Any
 
 from records.errors import ConfigError
 from records.files import read_json, sha256_of, sync_folder, write_json
-from trainer.jobs.set_aside import INDEX, free_name, take_place
+from trainer.jobs.set_aside import DAMAGED, INDEX, free_name, take_place
 
 KEEP_STATES = 2
 ATTEMPTS = "attempts.jsonl"
@@ -178,7 +178,7 @@ class WorkDir:
         later = [state for state in self._states() if state.name > _name_of(step)]
         if not later:
             return
-        aside = free_name(self.path, f"{self._fingerprint[:12]}-damaged")
+        aside = free_name(self.path, f"{self._fingerprint[:12]}-{DAMAGED}")
         aside.mkdir()
         for journal in self._journals():
             shutil.copyfile(journal, aside / journal.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,34 @@ def test_a_stage_that_trains_goes_on_and_a_single_lost_step_saves_no_state(tmp_p
     for metrics in (lost, lost, good) * 4:
         assert watch.see(metrics) is None
         assert watch.is_sound is (metrics is good)
+
+
+def test_what_was_trained_before_the_tool_or_the_engine_went_down_is_not_trained_again(
+    tmp_path: Path,
+) -> None:
+    """Steps since the last due state were lost with the stage, and a Ctrl-C in the streak lost them too."""
+    stage = a_scripted_stage(MIXED, SavingTrainer(), FakeSampler(MIXED), steps=20, save_every=10)
+    stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
+    good, lost = list(MIXED), [a_rollout("p", i, None) for i in range(8)]
+
+    class GoesDown:
+        """Steps 1 to 4 train; from step 5 on the engine loses every rollout."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(stage, name)
+
+        def step(self, step: int) -> Any:
+            stage.sampler = FakeSampler(good if step < 5 else lost)  # pyright: ignore[reportAttributeAccessIssue]
+            stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
+            return stage.step(step)
+
+    with WorkDir.open(tmp_path / "rl1", "f") as work:
+        with pytest.raises(StageStalled):
+            _loop(GoesDown(), work, Quiet(), Sinks([]), 0, keep="all")  # pyright: ignore[reportArgumentType]
+        assert [state.name for state in work.path.glob("step-*")] == ["step-000004"]
+        work.begin_attempt(4)
+        lines = (work.path / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
 
 
 def test_few_lost_calls_among_many_are_no_stall() -> None:

@@ -147,18 +147,22 @@ def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
 
 
 def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int, keep: str) -> None:
-    last, save_s = rl.first_step + rl.section.steps, 0.0
+    last, saved, save_s = rl.first_step + rl.section.steps, step, 0.0
     watch = StallWatch(rl.section.steps)
     with Progress.show(rl.stage, rl.section.steps, step - rl.first_step) as progress:
         while step < last:
             step += 1
             outcome = rl.step(step)
+            stalled = watch.see(outcome.metrics)
+            if watch.num_fault == 1 and not outcome.metrics["num_updates"] and saved < step - 1:
+                # The weights are still those of the step before: what was trained since the last state is not lost.
+                work.save(step - 1, rl.trainer.save)
+                saved = step - 1
             clock, save_s = replace(outcome.clock, save_s=save_s), 0.0
             _journal(work, replace(outcome, clock=clock), rl.sampler.codec, keep)
             sinks.write(step, outcome.metrics, clock.to_json())
             for line in outcome.alarms:
                 print(f"alarm, {rl.stage} step {step}: {line}", flush=True)
-            stalled = watch.see(outcome.metrics)
             if stalled is not None:
                 raise StageStalled(f"{rl.stage} step {step}: {stalled}")
             due = (step - rl.first_step) % rl.section.save_every == 0 or stop.requested
@@ -166,6 +170,7 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
             if (due and watch.is_sound) or step == last:
                 began = time.monotonic()
                 work.save(step, rl.trainer.save)
+                saved = step
                 save_s = time.monotonic() - began
             progress.advance(note=note(outcome.metrics))
             if stop.requested and step < last:

@@ -48,7 +48,7 @@ def finished(
     except (OSError, ValueError, TypeError):
         raise ConfigError(f"{path}: is no summary that can be read; {remedy}") from None
     if summary.get("fingerprint") != fingerprint:
-        held, wanted = _named(summary.get("settings", {}).get("plans", [])), _named(asked)
+        held, wanted = _held(summary), _named(asked)
         other = "" if held != wanted else " with other settings, data or weights"
         raise ConfigError(
             f"{out}: holds a finished evaluation ({held}){other}, and this one is {wanted}; {remedy}"
@@ -74,6 +74,18 @@ def write_whole(path: Path, text: str) -> None:
 def _sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _held(summary: Mapping[str, Any]) -> str:
+    """The plans of a summary that may hold anything.
+
+    >>> _held({"settings": {"plans": [{"benchmarks": ["aime24"], "temperature": None}]}})
+    'of unknown settings'
+    """
+    try:
+        return _named(summary["settings"]["plans"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return _named([])
 
 
 def _named(plans: Iterable[Mapping[str, Any]]) -> str:

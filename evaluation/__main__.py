@@ -76,7 +76,7 @@ def controls(
             [named(name) for name in benchmark] if benchmark else [b for b in ALL if (data / b.file).exists()]
         )
         if not chosen:
-            fail(f"--data {data} holds the file of no benchmark; see python -m verifier benchmarks")
+            fail(f"--data {data} holds the file of no benchmark; see python -m evaluation benchmarks")
         for declared in chosen:
             for control in run_controls(declared, declared.load(data), seed=seed):
                 if as_json:

@@ -57,6 +57,9 @@ STATED = {
         "Answer: C. some text",
         "option c is correct",
         "Option C is correct.",
+        "Therefore, C is correct.",
+        "Thus, option C is the best answer.",
+        "Answer: C is the correct option",
         "Answer: \uff23",
         "Answer: \uff08C\uff09",
         "Answer: [C]",
@@ -212,6 +215,10 @@ OPEN = [
     "Answer: C H 4",
     "Answer: A, maybe",
     "Answer: A, or perhaps none",
+    "Answer: C is eliminated",
+    "Answer: C would be wrong",
+    "A, C is correct",
+    "If it boils, C is correct.",
 ]
 """Lists, hedges, molecules, articles: no letter is named."""
 

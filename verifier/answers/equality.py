@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 from verifier.answers.arithmetic import agree, as_real, is_real, same_value, value_of
-from verifier.answers.real_sets import NotASet, real_set, same_set
+from verifier.answers.real_sets import NotASet, excludes, real_set, same_set
 from verifier.answers.structured import (
     Answer,
     Bracketed,
@@ -39,9 +39,9 @@ def same(a: Answer, b: Answer) -> bool:
 def _same_bare(a: Answer, b: Answer) -> bool:
     if isinstance(a, Expression) and isinstance(b, Expression):
         return _same_expression(a, b)
-    if isinstance(a, Union) and isinstance(b, Sequence):
+    if isinstance(a, Union) and isinstance(b, Sequence) and not excludes(b):
         a = _as_list(a)
-    if isinstance(b, Union) and isinstance(a, Sequence):
+    if isinstance(b, Union) and isinstance(a, Sequence) and not excludes(a):
         b = _as_list(b)
     if isinstance(a, Text) or isinstance(b, Text):
         return _same_text(a, b)
@@ -156,12 +156,22 @@ def _same_union(a: Union, b: Union) -> bool:
 
 def _same_text(a: Answer, b: Answer) -> bool:
     left, right = _as_words(a), _as_words(b)
+    if isinstance(a, Sequence) or isinstance(
+        b, Sequence
+    ):  # 'A and C' as text beside `A, C`: letters in order
+        left, right = (" ".join(_LIST_WORDS.sub(" ", side).split()) for side in (left, right))
     return bool(left) and left == right
+
+
+_LIST_WORDS = re.compile(r"\band\b|,")
 
 
 def _as_words(answer: Answer) -> str:
     if isinstance(answer, Text):
         return answer.words
+    if isinstance(answer, Sequence) and not (answer.braced or answer.ordered):
+        letters = [_as_words(member) for member in answer.members]
+        return " ".join(letters) if all(letters) else ""
     if isinstance(answer, Expression) and answer.node.op in ("var", "const") and len(answer.node.name) == 1:
         return answer.node.name.casefold()
     return ""
@@ -452,9 +462,10 @@ def _node_of(answer: Answer) -> Node:
 
 
 def _names_only(node: Node) -> bool:
-    return node.op == "var" or (
-        node.op in ("add", "mul", "neg") and all(_names_only(arg) for arg in node.args)
-    )
+    """`m`, `mn`, `n - m`; not `-m`, which names the other sign."""
+    if node.op == "add":
+        return all(_names_only(arg.args[0] if arg.op == "neg" else arg) for arg in node.args)
+    return node.op == "var" or (node.op == "mul" and all(_names_only(arg) for arg in node.args))
 
 
 def _of_segments(node: Node) -> bool:

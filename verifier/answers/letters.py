@@ -48,6 +48,11 @@ _SEPARATOR = re.compile(r"[)\]}>]*(?:[.,:;!](?!\d)|\s-+\s|(?<=[)\]}>]))\s*")
 _REASON = re.compile(
     r"(?i)\s*,?\s*(?:because|since|as|for|due|which|given|by|with|rather than|instead of|not|is|was|would|will)\b"
 )
+_VERDICT = re.compile(r"(?i)\s*,?\s*(?:is|was|would|will)\b")
+_IN_FAVOUR = re.compile(
+    r"(?i)\s*,?\s*(?:is|was|would be|will be)\s+(?:(?:clearly|indeed|therefore|thus|also|definitely|still)\s+)?"
+    r"(?:the\s+)?(?:(?:only|most|one|single)\s+)*(?:correct|right|best|true|answer|option|choice|valid)\b"
+)
 _ALTERNATIVE = re.compile(
     r"(?i)[\s.,:;)\]}]*(?:\(?(?:or|and|and/or|vs|versus|nor|to|then|maybe|perhaps|possibly|but|also)\b|[/&|+?]|-\s*[a-d]\b"
     r"|[(\[{]*[a-d]\b(?=\s*(?:[).,:;/\]}&|]|or\b|and\b|[a-d]\b|$)))"
@@ -60,8 +65,9 @@ _IS_RIGHT = re.compile(
 )
 _ANSWER_IS = re.compile(r"(?i)\b(?:answer|option|choice)\s+(?:is|must be|should be|would be)\s+")
 _UNSURE = re.compile(
-    r"(?i)(?:\b(?:or|and|nor|neither|not|if|whether|suppose|assume|assuming|unless|that)|[,/&])\s*(?:the\s+)?(?:option\s+|choice\s+)?[(\[]?$"
+    r"(?i)(?:\b(?:or|and|nor|neither|not|if|whether|suppose|assume|assuming|unless|that)|(?<![A-Za-z])[A-D][)\]]?\s*[,/&])\s*(?:the\s+)?(?:option\s+|choice\s+)?[(\[]?$"
 )
+_CONDITION = re.compile(r"(?i)\b(?:if|unless|suppose|assume|assuming|whether|were)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +125,8 @@ def _ends_well(name: str, rest: str) -> bool:
         return False  # 'A ketone'
     if name.islower() and not re.match(r"(?i)\s*is\s+(?:the\s+)?(?:correct|right|best)\b", rest):
         return False
-    if re.match(r"(?i)\s*(?:is|was)\s+(?:not\b|incorrect|wrong|false)", rest):
-        return False
+    if _VERDICT.match(rest) and not _IN_FAVOUR.match(rest):
+        return False  # 'C is eliminated'
     clause = re.split(r"(?i)\bbecause\b|\bsince\b|\bas\b|\bgiven\b|[.!]\s", rest, maxsplit=1)[0]
     return all(_EXCLUDED.search(clause[: other.start()]) for other in _OTHER.finditer(clause))
 
@@ -177,8 +183,11 @@ def _statements(plain: str) -> Iterator[Named]:
         sentence_end = re.search(r"[.!?\n]", plain[said.end() :])
         if sentence_end and sentence_end.group() == "?":
             continue
-        before = _UNSURE.search(plain[max(0, said.start() - 40) : said.start()])
+        lead = re.split(r"[.!?\n]", plain[max(0, said.start() - 200) : said.start()])[-1]
+        if _CONDITION.search(lead) and lead.rstrip().endswith(","):
+            continue
+        before = _UNSURE.search(lead[-40:])
         if before is None:
             yield Named(letter.upper())
-        elif re.match(r"(?i)or|and|nor|[,/&]", before.group()):
+        elif re.match(r"(?i)(?:or|and|nor)\b|[A-D][)\]]?\s*[,/&]", before.group()):
             yield OPEN

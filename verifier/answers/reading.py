@@ -76,6 +76,10 @@ _RELATIONS = {
     "\\in": "in",
     "\\equiv": "=",
 }
+_PAIR_OF_INTEGERS = re.compile(r"([+-]?\d{1,3}),(\d{3})")
+"""In brackets: nobody puts one grouped number there."""
+_MORE = re.compile(r":|\d ?\\text")
+"""A ratio or a unit: more than an expression."""
 _PLUS_MINUS = re.compile(r"\\[pm][pm](?![A-Za-z])")
 
 
@@ -324,9 +328,11 @@ def _enclosed(text: str) -> Answer | None:
     if not closes_at_end(text):
         return None
     inner = text[1:-1]
-    pieces = split(inner, _is_comma)
+    pair = _PAIR_OF_INTEGERS.fullmatch(inner)
+    pieces = [Piece(part) for part in pair.groups()] if pair else split(inner, _is_comma)
     if len(pieces) < 2:
-        return _read_one(inner) if text[0] == "(" and text[-1] == ")" and not _is_plain(inner) else None
+        is_wrapped = text[0] == "(" and text[-1] == ")" and (not _is_plain(inner) or _MORE.search(inner))
+        return _read_one(inner) if is_wrapped else None
     return Bracketed(text[0], tuple(_read_one(piece.text) for piece in pieces), text[-1])
 
 

@@ -78,11 +78,27 @@ def real_set(answer: Answer) -> RealSet:
     if isinstance(answer, Sequence) and answer.braced and not answer.ordered:
         bounds = [_bound(member) for member in answer.members]
         return _normal(Interval(bound, True, bound, True) for bound in bounds)
+    if isinstance(answer, Sequence) and excludes(answer):
+        return _combine(Union(answer.members, "and"))
     if isinstance(answer, Union):
         return _combine(answer)
     if isinstance(answer, Relation):
         return _of_relation(answer)
     raise NotASet
+
+
+def excludes(answer: Sequence) -> bool:
+    """`x > 0, x != 1`: relations of one variable, one of which takes points away."""
+    relations = [member for member in answer.members if isinstance(member, Relation)]
+    names = {
+        name
+        for relation in relations
+        for side in relation.sides
+        if isinstance(side, Expression)
+        for name in side.node.variables()
+    }
+    is_whole = len(relations) == len(answer.members) and len(names) == 1
+    return is_whole and any(relation.ops == ("ne",) for relation in relations)
 
 
 def same_set(a: RealSet, b: RealSet) -> bool:

@@ -110,7 +110,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         (r"\\mathrm\s*\{\s*([ei])\s*\}", r" \1 "),
         (r"\\(?:measured)?angle\s*(?=[A-Z])", ""),
         (r"\\(?:math(?:rm|sf|tt)|text(?:rm|bf|it|sf|tt|normal|up)|mbox|hbox|emph)\s*\{", r"\\text{"),
-        (r"\\(?:mathbf|boldsymbol|bm|mathit|mathcal) ?\{([^{}]*)\}", r"{\1}"),
+        (r"\\(?:mathbf|boldsymbol|bm|mathit|mathcal) ?(?=\{)", ""),
         (r"\\(?:vec|hat|widehat|bar|overrightarrow) ?\{([A-Za-z ]*)\}", r"{\1}"),
         (r"\\(?:mathbf|boldsymbol|bm|vec|hat|bar)\s+([A-Za-z])", r"\1"),
         (r"\\(?:neq|not\s*=)", r"\\ne "),

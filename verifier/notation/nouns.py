@@ -39,6 +39,8 @@ tire tissue toad token tomato tooth toothbrush toothpick topping tournament towe
 tray treasurer tree triangle trip trout truck tub tube tulip tuple turn turtle type value van variable vase
 vegetable vehicle vertex vertices video visitor volume vote voter wall watermelon way whale wheel widget window
 winner woman women word worker worm zero
+multiple root serving triplet night times squares pairing collection position fractions sums bacteria array recipe
+lineup
 """
 NOUNS = frozenset(_NOUNS.split())
 """Singular, with the odd plurals. What is not here is read as no part of a number, so a longer list reads more."""
@@ -49,7 +51,8 @@ complex rational right isosceles equilateral convex regular new valid whole natu
 wide tall high old away only exactly red blue green yellow white black gold silver purple pink brown orange small
 large big little medium full empty free hot cold math video baseball football soccer basketball tennis golf jelly
 gummy rubber wooden metal paper plastic glass colored colour fruit distinguishable indistinguishable identical
-congruent consecutive individual separate unique family
+congruent consecutive individual separate unique family even odd perfect integral nonzero nonempty noncongruent
+vertical horizontal interior exterior license
 """
 QUALIFIERS = frozenset(_QUALIFIERS.split())
 """Beside a unit or a noun."""

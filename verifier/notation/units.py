@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from verifier.notation.nouns import NOUNS, QUALIFIERS, singular
+from verifier.notation.numerals import number_of_words
 from verifier.notation.tokens import FUNCTIONS, GREEK
 
 _KNOWN: dict[str, str] = {
@@ -59,10 +60,10 @@ _KNOWN: dict[str, str] = {
         "rad": "rad rads radian radians",
         "celsius": "celsius",
         "fahrenheit": "fahrenheit",
-        "n": "newton newtons",
-        "j": "joule joules",
-        "w": "watt watts",
-        "v": "volt volts",
+        "n": "n newton newtons",
+        "j": "j joule joules",
+        "w": "w watt watts",
+        "v": "v volt volts",
         "pa": "pascal pascals",
         "hz": "hz hertz",
         "mol": "mol mole moles",
@@ -123,6 +124,8 @@ def split_unit(text: str) -> Measured:
     found = _interpret(bare[:start].strip(), bare[start:])
     if not money:
         return found
+    if found.unit[:1] == "/":
+        return Measured(found.head, MONEY[money] + found.unit, found.factor, found.plus, found.percent)
     if found.unit in ("", MONEY[money]) or found.unit[0] == "#":
         return Measured(found.head, MONEY[money], found.factor, found.plus, found.percent)
     return Measured(found.head, "?" + MONEY[money] + found.unit, found.factor, found.plus)
@@ -171,9 +174,19 @@ def _is_tail_word(word: str, tokens: list[re.Match[str]], at: int) -> bool:
     return previous in ("space", "text") and (len(word) >= 3 or lower in QUALIFIERS)
 
 
+_IN_BRACKETS = re.compile(r" *\( *([A-Za-z -]+?) *\) *")
+_HYPHENATED = re.compile(
+    r"\b(?:non-(?=[a-z])|(?:two|three|four|five|six|seven|eight|nine|ten)[- ](digit|letter|element)\b)"
+)
+
+
 def _interpret(head: str, tail: str) -> Measured:
     plain = re.sub(r"\\text ?\{([^{}]*)\}", r" \1 ", tail).replace("/", " per ")
     plain = re.sub(r"\b([A-Za-z])\.(?=[A-Za-z]\b)", r"\1", plain)
+    again = _IN_BRACKETS.fullmatch(plain)
+    if again and head.isdecimal() and len(head) < 16 and number_of_words(again[1].lower()) == int(head):
+        return Measured(head)  # '7 (seven)'
+    plain = _HYPHENATED.sub(lambda match: match[1] or "", plain)
     phrase = re.findall(r"[A-Za-z]+|\^ ?\{? ?-?\d ?\}?|\d+|\S", plain)
     if plain.count("(") != plain.count(")"):
         return Measured(head, "?" + " ".join(phrase).lower())
@@ -197,31 +210,42 @@ def _interpret(head: str, tail: str) -> Measured:
 
 def _unit_of(phrase: list[str], case: list[str]) -> str:
     """Canonical unit of a phrase without multipliers."""
-    if not phrase or all(word in ("of", "the", "a", "in", "total") for word in phrase):
+    if not phrase or (phrase != ["in"] and all(word in ("of", "the", "a", "in", "total") for word in phrase)):
         return ""
+    if phrase[0] == "per":
+        below = _measure(phrase[1:])
+        return f"/{below}" if below else "?" + " ".join(phrase)
     above, _, below = " ".join(phrase).partition(" per ")
     top = _measure(above.split())
     if top is not None and not below:
         is_letter = len(phrase) == 1 and len(phrase[0]) == 1
-        return top if not is_letter or case[0] in ("m", "s", "h", "g", "l", "L") else "?" + case[0]
+        return top if not is_letter or case[0] in "mshglLNJWV" else "?" + case[0]
     bottom = _measure(below.split()) if below else None
     if top is not None and bottom is not None:
         return f"{top}/{bottom}"
-    if all(singular(word) in NOUNS or word in NOUNS or word in QUALIFIERS for word in phrase):
-        nouns = {singular(word) for word in phrase if word not in QUALIFIERS}
-        if nouns:
-            return "#" + " ".join(sorted(nouns))
-    if phrase == ["ordered", "pairs"]:
-        return "#pair"
-    return "?" + " ".join(phrase)
+    nouns = _counted(phrase)
+    return f"#{nouns}" if nouns else "?" + " ".join(phrase)
+
+
+_TUPLES = frozenset({"pairs", "triples", "triplets", "quadruples"})
+"""Counted only where they are ordered: three pairs of shoes are six."""
+
+
+def _counted(phrase: list[str]) -> str:
+    """The nouns of counted things, in the singular; '' where a word is none."""
+    tuples = _TUPLES if "ordered" in phrase else frozenset[str]()
+    if not all(word in NOUNS | QUALIFIERS | tuples or singular(word) in NOUNS for word in phrase):
+        return ""
+    return " ".join(sorted({singular(word) for word in phrase if word not in QUALIFIERS}))
 
 
 def _measure(phrase: list[str]) -> str | None:
     """`square cm`, `cm squared`, `cm ^2`, `of an inch` in canonical form; None for anything else."""
     power = ""
     names: list[str] = []
+    phrase = ["inch" if word == "in" and _is_inch(phrase) else word for word in phrase]
     for word in phrase:
-        digit = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cubed": "3"}.get(word)
+        digit = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}.get(word)
         if word.startswith("^"):
             digit = re.sub(r"[^\d-]", "", word)
         if digit:
@@ -237,6 +261,13 @@ def _measure(phrase: list[str]) -> str | None:
     if len(names) != 1:
         return None
     return names[0] + (power if power != "1" else "")
+
+
+def _is_inch(phrase: list[str]) -> bool:
+    """`in`, `sq in`, `in ^2`: the word stands alone but for powers."""
+    return all(
+        word in ("in", "sq", "square", "cubic", "cu", "squared", "cubed") or word[0] == "^" for word in phrase
+    )
 
 
 def same_unit(a: str, b: str) -> bool | None:

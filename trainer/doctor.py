@@ -12,6 +12,7 @@ from config.model import Config
 from config.resolve import DEFAULTS, resolve
 from records.errors import ConfigError
 from trainer.metrics.sinks import PACKAGES
+from trainer.start import pretrained_fault, source_fault
 
 BYTES_PER_TRAINED_PARAMETER = 16
 """float32 weights, gradients and two AdamW moments."""
@@ -57,18 +58,18 @@ def _device(config: Config) -> Finding:
 def _model(config: Config) -> Finding:
     if config.model.source == "random":
         return Finding(what="model", ok=True, detail="initialised at random, nothing to fetch")
-    path = Path(config.model.path or "")
-    return Finding(
-        what="model", ok=path.is_dir(), detail=f"{path} must be a checkpoint folder on this machine"
-    )
+    fault = pretrained_fault(config.model)
+    return Finding(what="model", ok=fault is None, detail=fault or f"{config.model.path}")
 
 
 def _data(config: Config) -> Finding:
-    if config.data.source == "procedural" and config.runtime.paths.data is None:
-        return Finding(what="data", ok=True, detail="generated; published benchmarks are asked of the hub")
+    """What `trainer.start` refuses is missing here too."""
+    if fault := source_fault(config.data):
+        return Finding(what="data", ok=False, detail=fault)
     data = config.runtime.paths.data
-    ok = data is not None and Path(data).is_dir()
-    return Finding(what="data", ok=ok, detail=f"runtime.paths.data = {data or 'null'}")
+    if data is None:
+        return Finding(what="data", ok=True, detail="generated; published benchmarks are asked of the hub")
+    return Finding(what="data", ok=Path(data).is_dir(), detail=f"runtime.paths.data = {data}")
 
 
 def _disk(config: Config) -> Finding:

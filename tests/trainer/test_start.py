@@ -8,6 +8,7 @@ import pytest
 
 from config.resolve import DEFAULTS, resolve
 from records.errors import ConfigError
+from trainer.doctor import _data, _model
 from trainer.start import require_start
 
 COMMIT = "4e2d2c9b8a5d"
@@ -63,3 +64,14 @@ def test_a_revision_is_compared_with_the_download_record(checkpoint: Path) -> No
 def test_the_presets_of_this_machine_lack_nothing(preset: str) -> None:
     rules = {"data", "corpus", "base", "sft", "rl1", "rl2", "hard", "rl3", "evaluate", "arm", "score"}
     require_start(resolve([DEFAULTS.with_name(f"{preset}.yaml")]), rules)
+
+
+def test_the_doctor_finds_missing_what_a_run_would_refuse(checkpoint: Path) -> None:
+    """An empty folder, another revision and a training file were 'ok', and the run ended at its start."""
+    (checkpoint.parent / "empty").mkdir()
+    assert not _model(pretrained(checkpoint.parent / "empty")).ok
+    assert not _model(pretrained(checkpoint, "model.revision=deadbeef")).ok
+    assert _model(pretrained(checkpoint)).ok
+    mine = resolve([], ["data.source=mine", f"runtime.paths.data={checkpoint}"])
+    assert not _data(mine).ok
+    assert _data(resolve()).ok

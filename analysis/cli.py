@@ -179,6 +179,7 @@ def claims(
         from analysis.claims.claims import about_arms, judge, read_claims
         from analysis.claims.claims_files import write_claims
         from analysis.claims.effects import measure_run
+        from analysis.inputs.files import finite
         from analysis.inputs.lineage import write_lineage
 
         opened, settings = _open(run), _settings(sections, config, overrides)
@@ -192,7 +193,7 @@ def claims(
         write_claims(rows, out)
         write_lineage(opened, out, ["claims.json"])
         if as_json:
-            typer.echo(json.dumps(rows, sort_keys=True))
+            typer.echo(json.dumps(finite(rows), sort_keys=True))
             return
         for row in rows:
             typer.echo(f"{row['verdict']:15} {row['id']}")
@@ -282,7 +283,7 @@ def compare(
     """Paired comparison of two runs; 1 on a regression with --fail-on regression, 2 when not comparable."""
     with _input_errors():
         from analysis.comparison.compare import compare_runs, to_markdown
-        from analysis.inputs.files import BadRun, write_json, write_text
+        from analysis.inputs.files import BadRun, finite, write_json, write_text
         from analysis.inputs.runs import Run
 
         if fail_on not in (None, "regression"):
@@ -299,7 +300,7 @@ def compare(
         if out is not None:
             write_json(out / "comparison.json", result)
             write_text(out / "comparison.md", to_markdown(result))
-        typer.echo(json.dumps(result, sort_keys=True) if as_json else to_markdown(result))
+        typer.echo(json.dumps(finite(result), sort_keys=True) if as_json else to_markdown(result))
     if fail_on and result["regression"]:
         raise typer.Exit(1)
 

@@ -142,7 +142,7 @@ def write_json(path: Path, value: object) -> None:
 
     What is not a finite number (the interval of a single value has no end) becomes null: JSON has no infinity.
     """
-    write_text(path, json.dumps(_finite(value), indent=1, sort_keys=True, allow_nan=False) + "\n")
+    write_text(path, json.dumps(finite(value), indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_manifest(folder: Path, facts: object) -> None:
@@ -155,11 +155,16 @@ def write_manifest(folder: Path, facts: object) -> None:
     write_json(folder / "manifest.json", {"schema": 1, "files": files, "facts": facts})
 
 
-def _finite(value: object) -> object:
+def finite(value: object) -> object:
+    """The value with null for every number that JSON cannot hold.
+
+    >>> finite({"se": float("inf"), "p": [1.0, float("nan")]})
+    {'se': None, 'p': [1.0, None]}
+    """
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -192,7 +192,10 @@ class Run:
         declared = self.facts.get("config", {}).get("arms")
         if declared is None:
             return files
-        runs = [ArmRun(arm, MAIN, seed) for arm in declared["names"] for seed in range(declared["seeds"])]
+        try:
+            runs = [ArmRun(arm, MAIN, seed) for arm in declared["names"] for seed in range(declared["seeds"])]
+        except (TypeError, KeyError):
+            raise BadRun(f"{self.root / 'run.json'}: config.arms is no table; start the run again") from None
         return [path for path in files if path.stem in {run.name for run in runs}]
 
     def phases_s(self) -> dict[str, float]:

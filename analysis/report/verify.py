@@ -39,7 +39,7 @@ def verify(root: Path) -> list[Check]:
             if not found and name in _ALWAYS:
                 found = [Check(name=name, ok=False, detail="there is nothing to check")]
             checks += found
-        except (BadRun, OSError, KeyError, TypeError) as error:
+        except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:
             checks.append(Check(name=name, ok=False, detail=f"cannot be checked: {error}"))
     return checks
 
@@ -65,7 +65,7 @@ def _digests(name: str, run: Run) -> Iterator[Check]:
     for manifest_path in sorted(run.root.glob("*/manifest.json")) + sorted(
         run.root.glob("*/*/manifest.json")
     ):
-        files = read_json(manifest_path).get("files")
+        files = object_of(manifest_path).get("files")
         if not isinstance(files, dict):
             continue
         wrong = [file for file, wanted in files.items() if _sha256(manifest_path.parent / file) != wanted]

@@ -65,6 +65,20 @@ def test_a_run_against_itself_shows_no_flip(pair: tuple[Path, Path], settings: S
     assert {row["value"] for row in result["benchmarks"]} == {0.0}
 
 
+def test_a_comparison_of_single_questions_is_printed_as_json(tmp_path: Path) -> None:
+    """The standard error of one question came out as `Infinity`, which no JSON reader takes."""
+    runs = [
+        FakeRun(questions=1, seed=seed, tokens=False, metrics=False, only=("rl3",)).write(
+            tmp_path / str(seed)
+        )
+        for seed in (1, 2)
+    ]
+    told = CliRunner().invoke(app, ["compare", *map(str, runs), "--json"])
+    assert told.exit_code == 0, told.output
+    rows = json.loads(told.stdout, parse_constant=pytest.fail)["benchmarks"]
+    assert None in [row["se"] for row in rows]
+
+
 def test_samples_of_controls_and_other_temperatures_are_in_no_flip_and_in_no_mean(
     pair: tuple[Path, Path], settings: Settings, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from analysis.inputs.files import BadRun, object_of, read_json, read_jsonl, requ
 from analysis.inputs.reference import read_reference
 from analysis.inputs.runs import Run, read_scores
 from analysis.report.bench_tables import sandbox_bench, scheduler_bench
-from analysis.report.verify import judge
+from analysis.report.verify import judge, verify
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_benches import SANDBOX_BENCH, SCHEDULER_BENCH
 from tests.analysis.fake_run import FakeRun, score_row
@@ -226,3 +226,22 @@ def test_two_folders_with_one_evaluation_are_refused(tmp_path: Path) -> None:
     (root / "eval" / "b" / "summary.json").write_bytes((root / "eval" / "a" / "summary.json").read_bytes())
     with pytest.raises(BadRun, match="move one of the two folders away"):
         Run.open(root).scores()
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "null", '{"files": 5, "facts": []}'])
+def test_verify_fails_a_check_that_cannot_be_made_and_never_itself(text: str, tmp_path: Path) -> None:
+    """A manifest that held a list ended it in a traceback."""
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "rl1.jsonl").write_text('{"step": 1}\n')
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "manifest.json").write_text(text)
+    checks = {check.name: check.ok for check in verify(tmp_path)}
+    assert not checks["digests"]
+    assert not checks["duplicates"]
+
+
+@pytest.mark.parametrize("arms", [5, {}, {"names": 5, "seeds": 1}, {"names": ["a"], "seeds": "x"}])
+def test_a_run_json_whose_arms_are_no_table_is_one_line(arms: object, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"config": {"arms": arms}}))
+    with pytest.raises(BadRun, match=r"config\.arms is no table"):
+        Run(tmp_path).arm_files()

@@ -9,6 +9,12 @@ from verifier.graders.policy import GradePolicy
 
 EQUAL = [
     # what a model writes beside a number, a letter list or an interval
+    (r"\text{10:30 a.m.}", r"10:30\text{ AM}"),
+    (r"\text{4:30 p.m.}", "4:30 p.m."),
+    (r"\frac{5}{6}", r"\tan A = \frac56"),
+    ("6", r"\gcd(a,b) = 6"),
+    ("6", r"x = 6\text{ only}"),
+    ("6", r"\boldsymbol 6"),
     (r"\text{A,B,D}", "A, B, D"),
     (r"\text{B and C}", "B, C"),
     ("8", r"8\text{ (eight)}"),
@@ -140,6 +146,12 @@ EQUAL = [
 ]  # fmt: skip
 NOT_EQUAL = [
     ("12", "-N = 12"),
+    ("12", r"\sqrt{N} = 12"),
+    ("12", r"\frac{N}{2} = 12"),
+    ("12", r"\log N = 12"),
+    (r"\text{4:30 a.m.}", "4:30 p.m."),
+    (r"\frac{1}{2}", r"\sin x + \cos x + 1 = \frac{1}{2}"),
+    (r"\frac{1}{2}", r"\sin 2x = \frac{1}{2}"),
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"-A = \begin{pmatrix}1\\2\end{pmatrix}"),
     ("(2,125)", "2125"),
     ("[-36,104]", "-36104"),

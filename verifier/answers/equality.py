@@ -462,10 +462,15 @@ def _node_of(answer: Answer) -> Node:
 
 
 def _names_only(node: Node) -> bool:
-    """`m`, `mn`, `n - m`; not `-m`, which names the other sign."""
+    """`m`, `mn`, `n - m`, `tan A`; not `-m`, which names the other sign."""
     if node.op == "add":
         return all(_names_only(arg.args[0] if arg.op == "neg" else arg) for arg in node.args)
-    return node.op == "var" or (node.op == "mul" and all(_names_only(arg) for arg in node.args))
+    known = node.op == "mul" or (node.op == "fn" and node.name in _NAMED_BY)
+    return node.op == "var" or (known and all(_names_only(arg) for arg in node.args))
+
+
+_NAMED_BY = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "gcd", "lcm"})
+"""A function of names alone names its value; not abs or a root, which would be solved for the name."""
 
 
 def _of_segments(node: Node) -> bool:

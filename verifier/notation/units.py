@@ -81,6 +81,7 @@ _SCALES = {
     "hundreds": 2, "thousands": 3, "millions": 6, "billions": 9, "trillions": 12,
 }  # fmt: skip
 _DOZENS = {"dozen": 12, "dozens": 12, "score": 20, "gross": 144}
+_EMPTY = frozenset({"of", "the", "a", "in", "total", "only", "altogether"})
 _AND_A_PART = {
     "half": Fraction(1, 2), "third": Fraction(1, 3), "quarter": Fraction(1, 4), "fourth": Fraction(1, 4),
 }  # fmt: skip
@@ -210,7 +211,7 @@ def _interpret(head: str, tail: str) -> Measured:
 
 def _unit_of(phrase: list[str], case: list[str]) -> str:
     """Canonical unit of a phrase without multipliers."""
-    if not phrase or (phrase != ["in"] and all(word in ("of", "the", "a", "in", "total") for word in phrase)):
+    if not phrase or (phrase != ["in"] and all(word in _EMPTY for word in phrase)):
         return ""
     if phrase[0] == "per":
         below = _measure(phrase[1:])

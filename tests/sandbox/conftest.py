@@ -75,7 +75,7 @@ def open_python(project_root: Path) -> Iterator[Path]:
     ours = Path(sys.prefix) / "lib" / f"python{version}" / "site-packages"
     for name in PACKAGES:
         shutil.copytree(ours / name, site / name, copy_function=_link_or_copy)
-    for name in ("sandbox", "config", "tests"):
+    for name in ("records", "config", "sandbox", "tests"):
         if name != "tests":
             shutil.copytree(project_root / name, folder / "project" / name)
     shutil.copytree(project_root / "tests" / "sandbox", folder / "project" / "tests" / "sandbox")

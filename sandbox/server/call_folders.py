@@ -9,12 +9,14 @@ seat take nothing from another.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import shutil
 import stat
 import tempfile
+
+# Not hashlib: it maps libcrypto into every fork server, and each fork copies the tables of twenty more mappings.
+from _blake2 import blake2b
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,7 +72,7 @@ class Places:
         return f"{self.root}/view"
 
     def store_of(self, seat: int) -> str:
-        name = hashlib.blake2b(f"{self.salt} {seat}".encode(), digest_size=8).hexdigest()
+        name = blake2b(f"{self.salt} {seat}".encode(), digest_size=8).hexdigest()
         return f"{self.root}/stores/{name}"
 
     def call_of(self, seat: int) -> str:

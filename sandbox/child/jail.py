@@ -65,6 +65,8 @@ class Jail:
             self.child_filter = seccomp.child_filter(
                 allow_processes=self.plan.allow_processes, deny_signals=Layer.SIGNAL_FILTER in layers
             )
+        if self.plan.is_private:  # the same for all, so no child has to copy the pages that this writes
+            self._name_folder(_ANY_SEAT)
         self.base_bytes = kernel.address_space_bytes()
 
     def lock_server(self) -> None:
@@ -93,7 +95,8 @@ class Jail:
             os.chdir(places.call_of(seat))
         if Layer.LANDLOCK in layers:
             ruleset = self._ruleset_of(seat)
-        os.environ["HOME"] = os.environ["TMPDIR"] = places.shown_to(seat)
+        if not plan.is_private:
+            self._name_folder(seat)
         if Layer.RLIMITS in layers:
             space = self.base_bytes + memory_bytes
             resource.setrlimit(resource.RLIMIT_AS, (space, space))
@@ -115,6 +118,10 @@ class Jail:
         kernel.close_from(keep_below)
         if self.child_filter is not None:
             self.child_filter.load()
+
+    def _name_folder(self, seat: int) -> None:
+        """Tell the code where its folder is."""
+        os.environ["HOME"] = os.environ["TMPDIR"] = self.plan.places.shown_to(seat)
 
     def _open_readable(self) -> None:
         for path in self.plan.readable:

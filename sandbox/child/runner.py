@@ -147,6 +147,19 @@ _SPEAKS_LATE = re.compile(
 )
 """What a program says that makes a value which writes when it is let go. Letting go of all values of a program of
 sympy takes a third of its time, so only programs that say so pay for it."""
+_SPEAKS_LATE_PERHAPS = re.compile(
+    "__del__|yield|async|open|Wrapper|Writer|FileIO|finalize|exec|eval|__import__|getattr"
+)
+"""Parts of the same words: of plain texts only, so that the search skips to where one can begin."""
+
+
+def speaks_late(source: str) -> bool:
+    """Whether letting go of the values of a program may write something.
+
+    >>> [speaks_late(text) for text in ("print(1)", "x.evalf()", "open('a')", "getattr(a, 'b')")]
+    [False, False, True, True]
+    """
+    return bool(_SPEAKS_LATE_PERHAPS.search(source) and _SPEAKS_LATE.search(source))
 
 
 def finish(
@@ -162,7 +175,7 @@ def finish(
             threading._shutdown()  # type: ignore[attr-defined]
         if atexit._ncallbacks() > num_exit_functions:  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
-        if not deadline.fired and _SPEAKS_LATE.search(source):
+        if not deadline.fired and speaks_late(source):
             flush_streams()
             release(namespace)
     except BaseException as error:

@@ -100,6 +100,7 @@ def read(text: str, *, grouped: bool = False) -> Answer:
     text = _without_lead(flatten_brackets(text.strip()))
     if grouped:
         text = re.sub(r"(?<=\d), (?=\d{3}(?!\d))", ",", text)
+        text = re.sub(r"^\(([\d,]+)\)$", r"\1", text)
     special = _special(text)
     if special is not None:
         return special

@@ -11,12 +11,15 @@ import json
 import math
 import re
 import struct
+from collections import deque
 from enum import IntEnum
 from typing import Any
 
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
 
 MAX_FRAME_BYTES = 64 * 2**20
+MAX_SENT_BYTES = 2**18
+"""Given to a socket at once."""
 MAX_CODE_BYTES = 2**20
 MAX_STDIN_BYTES = 2**22
 """As UTF-8. No larger than one file of a call (`jail.MAX_FILE_BYTES`): the child puts its input into one."""
@@ -56,6 +59,20 @@ class Kind(IntEnum):
 def pack(kind: Kind, number: int, payload: bytes = b"") -> bytes:
     """One frame."""
     return _HEADER.pack(len(payload), kind, number) + payload
+
+
+def take_batch(outbox: deque[bytes]) -> bytes:
+    """The next frames to send at once: as many as a socket may take, for what it leaves is copied.
+
+    >>> outbox = deque([b"a" * MAX_SENT_BYTES, b"b", b"c"])
+    >>> len(take_batch(outbox)) == MAX_SENT_BYTES, take_batch(outbox), len(outbox)
+    (True, b'bc', 0)
+    """
+    batch, size = [], 0
+    while outbox and size < MAX_SENT_BYTES:
+        batch.append(outbox.popleft())
+        size += len(batch[-1])
+    return batch[0] if len(batch) == 1 else b"".join(batch)
 
 
 class FrameReader:

@@ -17,7 +17,7 @@ from records.errors import UserError
 from sandbox.server import call_folders, fork_servers, orphans
 from sandbox.server.supervisor_state import READ_BYTES
 from sandbox.settings import Settings
-from sandbox.wire import FrameReader, Kind, WireError, pack
+from sandbox.wire import FrameReader, Kind, WireError, pack, take_batch
 
 if TYPE_CHECKING:
     from sandbox.client.client import Caller
@@ -110,8 +110,7 @@ class Link:
     def _flush(self) -> bool:
         with self._send_lock:
             while self._outbox:
-                data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
-                self._outbox.clear()
+                data = take_batch(self._outbox)
                 try:
                     num_sent = self._socket.send(data)
                 except BlockingIOError:
@@ -119,7 +118,7 @@ class Link:
                 except OSError:
                     return True
                 if num_sent < len(data):
-                    self._outbox.append(data[num_sent:])
+                    self._outbox.appendleft(data[num_sent:])
                     return False
             return True
 

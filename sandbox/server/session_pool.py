@@ -12,6 +12,7 @@ from records.tool_call import Status, ToolError, ToolResult
 from sandbox.child.fork_server import Op
 from sandbox.server import outcome
 from sandbox.server.child_bytes import CELL_HEADER, parse_outcome
+from sandbox.server.starts import lost_at_start, why_not_set_up
 from sandbox.server.supervisor_state import READ_BYTES, Connection, Pending, Run, Session
 from sandbox.wire import refusal, refusal_when_withdrawn
 
@@ -156,6 +157,8 @@ class SessionPool:
             text = session.inbox.take()
             if text is not None and run.verdict is None and not run.limit_hit:
                 self._conclude(session, run, text)
+            elif pid > 0 and _can_start_again(session, run):
+                self._start_again(session, run, why_not_set_up(session.err))
             else:
                 self._conclude_dead(session, run, pid, status, cpu_s, rss_bytes)
         if session is not None and session.is_set_up and pid > 0:
@@ -172,8 +175,8 @@ class SessionPool:
             session.lose(f"its last cell was {why}" if run.verdict else why, is_blamed=False)
             self.desk.answer(run.pending, refusal(run.verdict or Status.LOST, why))
             return
-        if not session.is_set_up:
-            self.desk.answer(run.pending, self.desk.refusal_of_set_up(session.err))
+        if session.why_lost and not session.is_blamed:  # closed by its caller, which is no doing of the code
+            self.desk.answer(run.pending, _refusal_of(session))
             return
         code = os.waitstatus_to_exitcode(status)
         ending = run.ending(code or 1, max(0.0, cpu_s - run.base_cpu_s), rss_bytes)
@@ -181,10 +184,27 @@ class SessionPool:
         session.lose(f"its last cell ended as {result.status}", is_blamed=True)
         self.desk.answer(run.pending, result)
 
+    def _start_again(self, session: Session, run: Run, why: str) -> None:
+        """No code has run: the cell, and what waits behind it, get another interpreter under the same name."""
+        run.is_over = True
+        if (lost := lost_at_start(run.pending, why)) is not None:
+            session.lose("its interpreter could not be set up", is_blamed=False)
+            self.desk.answer(run.pending, lost)
+            return
+        self._by_name.pop(session.key, None)
+        self.desk.queue.extendleft([*reversed(session.waiting), run.pending])
+        session.waiting.clear()
+
     def on_server_death(self, seat: int, run: Run | None) -> None:
         """The fork server of a seat died, and the interpreter with it."""
         why = "its fork server died"
-        if run is not None:
+        session = self._by_seat.get(seat)
+        if session is not None:
+            session.drain()
+            session.inbox.take()  # the mark of the set-up may lie there unread
+        if session is not None and run is not None and _can_start_again(session, run):
+            self._start_again(session, run, why)
+        elif run is not None:
             run.is_over = True
             self.desk.answer(run.pending, refusal(run.verdict or Status.LOST, why))
         self._retire(seat, why)
@@ -268,6 +288,11 @@ class SessionPool:
             if session.idle_cpu_s() > IDLE_CPU_S:
                 why = f"its threads used over {IDLE_CPU_S:g} s of CPU between two cells"
                 self._kill(session, why, is_blamed=True)
+
+
+def _can_start_again(session: Session, run: Run) -> bool:
+    """Whether no code of a session has run, and its caller still asks for it."""
+    return run.verdict is None and not session.why_lost and not run.is_set_up()
 
 
 def _refusal_of(session: Session) -> ToolResult:

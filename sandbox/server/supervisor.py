@@ -19,13 +19,14 @@ from dataclasses import asdict
 
 from records.tool_call import Status, ToolResult
 from sandbox.child import kernel
-from sandbox.child.call import is_set_up, new_job_file
+from sandbox.child.call import new_job_file
 from sandbox.child.fork_server import REPLY, Op
 from sandbox.server import call_folders, fork_servers, layer_trial, orphans, outcome, preload_tiers
 from sandbox.server.child_bytes import Outcome, max_outcome_bytes, parse_outcome
 from sandbox.server.seats import Seats
 from sandbox.server.session_pool import SessionPool
 from sandbox.server.start_up import StartError, check_level, prepare, traces_of
+from sandbox.server.starts import lost_at_start, why_not_set_up
 from sandbox.server.supervisor_state import READ_BYTES, Connection, Pending, Run, append_only
 from sandbox.server.time_limits import Watch
 from sandbox.settings import Settings
@@ -395,12 +396,10 @@ class Supervisor:
 
     def _conclude_call(self, run: Run, pid: int, status: int, cpu_s: float, rss_bytes: int) -> None:
         if run.verdict is not None or pid <= 0:
-            verdict = run.verdict or Status.LOST
-            self.answer(
-                run.pending, refusal(verdict, "cancelled" if run.verdict else "no process could be started")
-            )
-        elif status != 0 and not is_set_up(run.files[0]):
-            self.answer(run.pending, self.refusal_of_set_up(run.files[2]))
+            why = "cancelled" if run.verdict else "no process could be started"
+            self.answer(run.pending, refusal(run.verdict or Status.LOST, why))
+        elif status != 0 and not run.is_set_up():
+            self._start_again(run.pending, why_not_set_up(run.files[2]))
         elif run.pending.connection.is_open:
             code = os.waitstatus_to_exitcode(status)
             job = run.files[0]
@@ -410,11 +409,11 @@ class Supervisor:
             ending = run.ending(code, cpu_s, rss_bytes)
             self.answer(run.pending, self.judge(record, run.files[1], run.files[2], ending, run))
 
-    @staticmethod
-    def refusal_of_set_up(err: int) -> ToolResult:
-        """The result of a call whose child ended before any code ran: the fault is the sandbox's."""
-        why = os.pread(err, 400, 0).decode("utf-8", "replace").strip() or "it was killed"
-        return refusal(Status.LOST, f"the process of the call could not be set up: {why}")
+    def _start_again(self, pending: Pending, why: str) -> None:
+        if (lost := lost_at_start(pending, why)) is not None:
+            self.answer(pending, lost)
+        else:
+            self.queue.appendleft(pending)
 
     def judge(
         self, record: Outcome | None, out: int, err: int, ending: outcome.Ending, run: Run
@@ -444,7 +443,10 @@ class Supervisor:
                 continue
             if run is not None:
                 run.is_over = True
-                self.answer(run.pending, refusal(run.verdict or Status.LOST, "its fork server died"))
+                if run.verdict is None and not run.is_set_up():
+                    self._start_again(run.pending, "its fork server died")
+                else:
+                    self.answer(run.pending, refusal(run.verdict or Status.LOST, "its fork server died"))
                 for file in run.files:
                     os.close(file)
             self.seats.rest(seat, now)

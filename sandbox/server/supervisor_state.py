@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 from records.tool_call import Limits, Status
 from sandbox.child import kernel
+from sandbox.child.call import is_set_up
 from sandbox.server.child_bytes import CellInbox
 from sandbox.server.fork_servers import Server
 from sandbox.server.outcome import Ending
-from sandbox.wire import FrameReader
+from sandbox.wire import FrameReader, take_batch
 
 _serials = itertools.count(1)
-MAX_SENT_BYTES = 1 << 18
 READ_BYTES = 1 << 17
 
 
@@ -38,11 +38,7 @@ class Connection:
     def flush(self) -> bool:
         """Send what the socket takes, several frames at a time; True when nothing is left."""
         while self.outbox:
-            batch, size = [], 0
-            while self.outbox and size < MAX_SENT_BYTES:
-                batch.append(self.outbox.popleft())
-                size += len(batch[-1])
-            data = batch[0] if len(batch) == 1 else b"".join(batch)
+            data = take_batch(self.outbox)
             try:
                 num_sent = self.link.send(data)
             except BlockingIOError:
@@ -64,6 +60,8 @@ class Pending:
     payload: bytes
     tier: int
     accepted_t: float
+    num_failed_starts: int = 0
+    """Processes that ended before any of its code ran."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -75,7 +73,13 @@ class Run:
     server: Server
     files: tuple[int, int, int] = (-1, -1, -1)
     """Job and outcome, standard output, standard error."""
+    inbox: CellInbox | None = None
+    """What its session has sent; None for a call without one."""
     start_t: float
+    begun_t: float | None = None
+    """When its child was seen set up: its wall time counts from then."""
+    is_given_up: bool = False
+    """Its child is killed, for it was not set up in time."""
     base_cpu_s: float = 0.0
     """CPU the interpreter had used before: not 0 in a session."""
     verdict: Status | None = None
@@ -89,6 +93,12 @@ class Run:
     is_over: bool = False
     due_t: float = math.inf
     """When its one timer goes off."""
+
+    def is_set_up(self) -> bool:
+        """Whether its code can have run."""
+        if self.is_given_up:
+            return False
+        return is_set_up(self.files[0]) if self.inbox is None else self.inbox.is_set_up
 
     def ending(self, exit_code: int, cpu_s: float, rss_bytes: int) -> Ending:
         """The facts about its end, now."""
@@ -157,7 +167,12 @@ class Session:
     def begin(self, pending: Pending, now: float) -> Run:
         """Start a cell on an idle session."""
         self.run = Run(
-            pending=pending, seat=self.seat, server=self.server, start_t=now, base_cpu_s=self.cpu_s_now()
+            pending=pending,
+            seat=self.seat,
+            server=self.server,
+            inbox=self.inbox,
+            start_t=now,
+            base_cpu_s=self.cpu_s_now(),
         )
         self.last_used_t = now
         for descriptor in (self.out, self.err):

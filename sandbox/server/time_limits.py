@@ -1,4 +1,8 @@
-"""Enforces the time limits of running calls: announce, then kill; and lowers the priority of long ones."""
+"""Enforces the time limits of running calls: announce, then kill; and lowers the priority of long ones.
+
+Time, CPU and wall, counts from where the child is set up and its code begins: on a machine without room a child may
+wait for seconds before that, which is no doing of the code. Until then it also keeps its priority.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,8 @@ GRACE_S = 0.2
 DECAY_AFTER_S = 0.1
 IDLE_AFTER_S = 0.5
 """From then on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share."""
+SET_UP_WITHIN_S = 60.0
+"""A child that is not set up by then is killed; its call starts again."""
 HUNG_AFTER_S = 60.0
 """A fork server that has not ended a call so long after its wall limit is taken for hung."""
 LOOK_EVERY_S = 0.25
@@ -73,11 +79,17 @@ class Watch:
             heapq.heappush(self._timers, (at, next(self._order), run))
 
     def _act_on(self, run: Run, now: float) -> None:
+        if run.begun_t is None and run.is_set_up():
+            run.begun_t = max(run.start_t, now - LOOK_EVERY_S)  # the last look did not see it
+        if run.begun_t is None and run.verdict is None:
+            self._await_set_up(run, now)
+            return
         limits = run.pending.limits
-        ran_s = now - run.start_t
+        begun_t = run.start_t if run.begun_t is None else run.begun_t
+        ran_s = now - begun_t
         if run.verdict is not None or (run.is_announced and ran_s >= limits.wall_s + GRACE_S):
             run.is_killed = True
-            if now >= run.start_t + limits.wall_s + HUNG_AFTER_S:
+            if now >= begun_t + limits.wall_s + HUNG_AFTER_S:
                 run.server.process.kill()  # stopped or stuck: its death ends its calls as lost
             run.server.ask(Op.KILL, run.seat)
             self._schedule(run, now + 1.0)
@@ -95,5 +107,16 @@ class Watch:
             run.is_idle = True
             run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
         run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + limits.cpu_s + GRACE_S)
-        due = min(run.start_t + limits.wall_s, now + LOOK_EVERY_S) if not run.is_announced else now + GRACE_S
+        due = min(begun_t + limits.wall_s, now + LOOK_EVERY_S) if not run.is_announced else now + GRACE_S
         self._schedule(run, max(due, now + 0.005))
+
+    def _await_set_up(self, run: Run, now: float) -> None:
+        late_s = now - run.start_t - SET_UP_WITHIN_S
+        if late_s < 0.0:
+            self._schedule(run, now + min(LOOK_EVERY_S, -late_s))
+            return
+        run.is_given_up = run.is_killed = True
+        if late_s >= HUNG_AFTER_S:
+            run.server.process.kill()
+        run.server.ask(Op.KILL, run.seat)
+        self._schedule(run, now + 1.0)

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from typing import Any, cast
 
-from records.tool_call import Limits, Status, ToolResult
+from records.tool_call import Limits, ToolResult
 from sandbox.server.child_bytes import (
     CELL_HEADER,
     SET_UP,
@@ -115,9 +115,6 @@ class StandIn:
     def judge(self, record: Any, _out: int, _err: int, ending: Ending, _run: Run) -> ToolResult:
         return judge(record, ("", 0, False), ("", 0, False), ending, HOW)
 
-    def refusal_of_set_up(self, _err: int) -> ToolResult:
-        return ToolResult(id="", status=Status.LOST)
-
     def release(self, seat: int) -> None:
         self.for_sessions.append(seat)
 
@@ -187,8 +184,20 @@ class SessionFuzz:
             self.pool.on_exit(session.seat, run, 1, rng.choice((0, 256, 9, 11, 17920)), 0.1, 1)
         elif pick < 0.98:
             self.pool.close(self.connection, f"s{self.number}")
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Start what waits."""
         while self.desk.queue:
             self.pool.start_cell(self.desk.queue.popleft(), time.monotonic())
+
+    def end(self) -> None:
+        """End the interpreters, and those of the cells that start again."""
+        while self.pool._by_seat:
+            for session in list(self.pool._by_seat.values()):
+                run = self.desk.runs.pop(session.seat, None)
+                self.pool.on_exit(session.seat, run, 1, 9, 0.1, 1)
+            self.dispatch()
 
 
 def fuzz(count: int, seed: int) -> tuple[int, int]:
@@ -200,8 +209,7 @@ def fuzz(count: int, seed: int) -> tuple[int, int]:
             try_outcome(rng)
         else:
             sessions.step(rng)
-    for session in list(sessions.pool._by_seat.values()):
-        sessions.pool.on_exit(session.seat, sessions.desk.runs.pop(session.seat, None), 1, 9, 0.1, 1)
+    sessions.end()
     return sessions.num_submitted, sessions.desk.num_answers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -15,17 +16,20 @@ from records.tool_call import Limits, Status
 from sandbox.child.fork_server import Op
 from sandbox.child.isolation import Layer
 from sandbox.client.client import Sandbox
+from sandbox.server.child_bytes import CellInbox
 from sandbox.server.fork_servers import Server
 from sandbox.server.supervisor_state import Connection, Pending, Run
-from sandbox.server.time_limits import DECAY_AFTER_S, GRACE_S, Watch
+from sandbox.server.time_limits import DECAY_AFTER_S, GRACE_S, HUNG_AFTER_S, SET_UP_WITHIN_S, Watch
 from sandbox.settings import Settings
 from tests.sandbox.conftest import new_call
 
 
-def a_run(wall_s: float = 20.0) -> Run:
+def a_run(wall_s: float = 20.0, *, is_set_up: bool = True, start_t: float = 0.0) -> Run:
     connection = Connection(socket.socketpair()[0])
     pending = Pending(connection, 1, None, Limits(wall_s=wall_s), b"", 0, 0.0)
-    return Run(pending=pending, seat=0, server=cast("Server", None), start_t=0.0)
+    inbox = CellInbox()
+    inbox.is_set_up = is_set_up
+    return Run(pending=pending, seat=0, server=cast("Server", None), start_t=start_t, inbox=inbox)
 
 
 def test_a_run_that_is_over_wakes_nobody() -> None:
@@ -65,6 +69,56 @@ def test_a_run_has_one_timer_however_often_it_is_measured(monkeypatch: pytest.Mo
         clock[0] = watch.next_t() or clock[0]
         watch.act(clock[0])
     assert 19 <= num_checks <= 21
+
+
+class Recorder:
+    """Stands for a fork server: what it is asked, and when."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self.clock = clock
+        self.asked: list[tuple[float, Op]] = []
+        self.process = self
+        self.killed_t: float | None = None
+
+    def ask(self, op: Op, *_: object, **__: object) -> None:
+        self.asked.append((self.clock[0], op))
+
+    def kill(self) -> None:
+        self.killed_t = self.killed_t or self.clock[0]
+
+
+def _watched(run: Run, until: float, set_up_t: float = math.inf) -> Recorder:
+    """Watch a run from second 100 on, whose child is set up at `set_up_t`."""
+    watch, clock = Watch(Settings(niceness=0, decayed_niceness=19)), [100.0]
+    server = Recorder(clock)
+    run.server = cast("Server", server)
+    watch.start(run, 100.0)
+    assert run.inbox is not None
+    while (at := watch.next_t()) is not None and at < until:
+        clock[0] = at
+        run.inbox.is_set_up = at >= set_up_t
+        watch.act(at)
+    return server
+
+
+def test_wall_time_counts_from_where_the_child_is_set_up_and_nothing_is_asked_of_it_before() -> None:
+    run = a_run(wall_s=2.0, is_set_up=False, start_t=100.0)
+    server = _watched(run, until=150.0, set_up_t=130.0)
+    assert server.asked[0][0] >= 130.0
+    assert 131.75 <= next(at for at, op in server.asked if op is Op.ANNOUNCE) <= 132.25
+    assert run.limit_hit == "wall time limit of 2 s reached"
+
+
+def test_a_child_that_is_never_set_up_is_killed_in_the_end_and_a_hung_fork_server_after_it() -> None:
+    run = a_run(wall_s=2.0, is_set_up=False, start_t=100.0)
+    server = _watched(run, until=100.0 + SET_UP_WITHIN_S + HUNG_AFTER_S + 5.0)
+    assert server.asked[0] == (100.0 + SET_UP_WITHIN_S, Op.KILL)
+    assert {op for _, op in server.asked} == {Op.KILL}
+    assert not run.limit_hit  # no limit of the code's
+    assert run.inbox is not None
+    run.inbox.is_set_up = True
+    assert not run.is_set_up()  # given up: what it says on its way out changes nothing
+    assert server.killed_t == 100.0 + SET_UP_WITHIN_S + HUNG_AFTER_S
 
 
 def _child_of(pid: int) -> int:

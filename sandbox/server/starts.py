@@ -1,0 +1,26 @@
+"""Calls of which no code has run, because their process ended before it was set up: they may start again."""
+
+from __future__ import annotations
+
+import os
+
+from records.tool_call import Status, ToolResult
+from sandbox.server.supervisor_state import Pending
+from sandbox.wire import refusal
+
+MAX_STARTS = 3
+"""Of one call. Nothing ran, so a call that starts again is the same call; the bound ends what fails each time."""
+
+
+def lost_at_start(pending: Pending, why: str) -> ToolResult | None:
+    """The result of a call whose process ended before any code ran; None: it may start once more."""
+    pending.num_failed_starts += 1
+    if pending.num_failed_starts < MAX_STARTS:
+        return None
+    text = f"the process of the call could not be set up: {why} (start {MAX_STARTS} of {MAX_STARTS})"
+    return refusal(Status.LOST, text)
+
+
+def why_not_set_up(err: int) -> str:
+    """What a child wrote before it ended. No code has run, so the words are the sandbox's own."""
+    return os.pread(err, 400, 0).decode("utf-8", "replace").strip() or "it was killed"

@@ -83,6 +83,7 @@ lock: $(READY)
 bench: $(READY)
 	$(IN_VENV) python -m sandbox bench --json
 	$(IN_VENV) python -m trainer schedule --json
+	$(IN_VENV) python -m bench.decode --json
 	$(IN_VENV) python -m bench.training_pass --json
 	$(IN_VENV) python -m bench.trl_race --json
 

@@ -6,14 +6,16 @@ other processes take away only ever slows a round). `generate` returns ids only,
 
 from __future__ import annotations
 
+import json
 import platform
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import torch
 import transformers
+import typer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from trainer.engines.local import LocalEngine
@@ -127,3 +129,18 @@ def _generate_cpu_s(model: Qwen3ForCausalLM, prompts: torch.Tensor, num_new: int
             eos_token_id=None,
         )
     return time.process_time() - begin
+
+
+def main(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    batch: Annotated[list[int] | None, typer.Option(help="Batch size; may be repeated.", min=1)] = None,
+    num_new: Annotated[int, typer.Option(help="Tokens decoded for each prompt.", min=2)] = 100,
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds.", min=1)] = 3,
+) -> None:
+    """Tokens per CPU-second of the local engine and of transformers' `generate`."""
+    record = bench_decode(batch or (128, 512), num_new=num_new, num_rounds=rounds)
+    typer.echo(json.dumps(record, indent=None if as_json else 1))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -43,6 +43,22 @@ _NR_IO_URING_SETUP = 425
 _NR_LANDLOCK_RESTRICT = _NR["landlock"] + 2
 
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
+
+def map_large_blocks(num_bytes: int) -> None:
+    """Let malloc map every block from `num_bytes` on by itself, and so return it to the kernel once it is freed.
+
+    Left alone, glibc raises that bound to the largest block it has seen freed, up to 32 MiB: from then on large blocks
+    lie among small ones, and what is free between them stays with the process. Another libc keeps its own ways.
+    """
+    if hasattr(_libc, "mallopt"):
+        _libc.mallopt(M_MMAP_THRESHOLD, num_bytes)
+        _libc.mallopt(
+            M_TRIM_THRESHOLD, 4 * num_bytes
+        )  # else each buffer at the end of the heap comes and goes
+
+
 def _check(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()

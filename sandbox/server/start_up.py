@@ -15,6 +15,8 @@ from sandbox.settings import Settings
 
 _ROOT_SIZE = (2**30, 2**20)
 """Bytes and files of the tmpfs that holds the folders of the sandbox itself."""
+LARGE_BLOCK_BYTES = 2**18
+"""Inputs and outputs of calls from this size on leave the supervisor's memory as soon as they are passed on."""
 
 
 class StartError(RuntimeError):
@@ -42,6 +44,7 @@ def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan, Folders]:
         StartError: less isolation than the minimum, or no room for the folders.
     """
     isolation.descriptor_limit()
+    kernel.map_large_blocks(LARGE_BLOCK_BYTES)
     if settings.affinity is not None:
         _stay_on(settings.affinity)
     os.umask(0o022)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from records.tool_call import Limits
-from sandbox.child import random_streams, runner
+from sandbox.child import kernel, random_streams, runner
 from sandbox.child.isolation import Layer
 from sandbox.child.jail import Jail
 from sandbox.server.child_bytes import CELL_HEADER, SET_UP
@@ -36,7 +36,7 @@ def new_job_file() -> int:
 
 def mark_set_up() -> None:
     """Say that the child is locked in. The seal that says so can be set once and never be taken off."""
-    fcntl.fcntl(JOB_FD, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL)
+    kernel.add_seals(JOB_FD, fcntl.F_SEAL_SEAL)
 
 
 def is_set_up(job: int) -> bool:

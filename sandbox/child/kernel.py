@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_fcntl = _libc.fcntl  # looked up here once, and not in each child
 
 PR_SET_PDEATHSIG = 1
 PR_CAPBSET_DROP = 24
@@ -21,6 +22,7 @@ PR_SET_SECCOMP = 22
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
 
+_F_ADD_SEALS = 1033
 ADDR_NO_RANDOMIZE = 0x0040000
 MADV_COLLAPSE = 25
 SIG_BLOCK, SIG_SETMASK = 0, 2
@@ -76,6 +78,11 @@ def prctl(option: int, value: int = 0) -> None:
 def close_from(first: int) -> None:
     """Close every descriptor from `first` up."""
     _check(_libc.syscall(_NR_CLOSE_RANGE, first, 0xFFFFFFFF, 0), "close_range")
+
+
+def add_seals(descriptor: int, seals: int) -> None:
+    """Seal a file in memory. In a fresh child the module `fcntl` would first have its pages mapped."""
+    _check(_fcntl(descriptor, _F_ADD_SEALS, seals), "fcntl")
 
 
 def disable_address_randomisation() -> None:

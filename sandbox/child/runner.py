@@ -117,7 +117,8 @@ def lines_of(source: str) -> list[str]:
     >>> lines_of("a\u2028b\r\nc")
     ['a\u2028b\n', 'c']
     """
-    return list(io.StringIO(source, newline=None))
+    *lines, last = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [*(f"{line}\n" for line in lines), *([last] if last else [])]
 
 
 def execute(

@@ -9,6 +9,7 @@ seat take nothing from another.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import shutil
@@ -57,6 +58,11 @@ def remove_root(root: str) -> None:
     shutil.rmtree(root, ignore_errors=True)
 
 
+@functools.cache
+def _store_name(salt: str, seat: int) -> str:
+    return blake2b(f"{salt} {seat}".encode(), digest_size=8).hexdigest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """Where the folders of the seats lie. Plain values, so that fork servers get the same."""
@@ -72,8 +78,7 @@ class Places:
         return f"{self.root}/view"
 
     def store_of(self, seat: int) -> str:
-        name = blake2b(f"{self.salt} {seat}".encode(), digest_size=8).hexdigest()
-        return f"{self.root}/stores/{name}"
+        return f"{self.root}/stores/{_store_name(self.salt, seat)}"
 
     def call_of(self, seat: int) -> str:
         """The folder of the call in this seat, as the supervisor sees it."""

@@ -6,7 +6,6 @@ left except bounded JSON. Whatever dies - a child, a fork server, a client - the
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -14,7 +13,6 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import asdict
 
 from records.tool_call import Status, ToolResult
@@ -27,7 +25,7 @@ from sandbox.server.seats import Seats
 from sandbox.server.session_pool import SessionPool
 from sandbox.server.start_up import StartError, check_level, prepare, traces_of
 from sandbox.server.starts import lost_at_start, why_not_set_up
-from sandbox.server.supervisor_state import READ_BYTES, Connection, Pending, Run, append_only
+from sandbox.server.supervisor_state import READ_BYTES, Connection, Guard, Pending, Run, append_only
 from sandbox.server.time_limits import Watch
 from sandbox.settings import Settings
 from sandbox.wire import (
@@ -155,19 +153,20 @@ class Supervisor:
         else:
             self._on_other(descriptor)
 
-    @contextlib.contextmanager
-    def guarded(self, *pendings: Pending) -> Iterator[None]:
+    def guarded(self, *pendings: Pending) -> Guard:
         """Let no fault end the loop: it is counted, and the calls it concerns end as lost."""
-        try:
-            yield
-        except StartError:
-            raise
-        except Exception as error:
-            self.num_faults += 1
-            self.last_fault = "".join(traceback.format_exception(error))[-2000:]
-            for pending in pendings:
-                text = f"the sandbox failed at this call: {type(error).__name__}: {error}"
-                self.answer(pending, refusal(Status.LOST, text))
+        return Guard(self._on_fault, pendings)
+
+    def _on_fault(self, error: Exception, pendings: tuple[Pending, ...]) -> bool:
+        """Whether the loop goes on."""
+        if isinstance(error, StartError):
+            return False
+        self.num_faults += 1
+        self.last_fault = "".join(traceback.format_exception(error))[-2000:]
+        for pending in pendings:
+            text = f"the sandbox failed at this call: {type(error).__name__}: {error}"
+            self.answer(pending, refusal(Status.LOST, text))
+        return True
 
     def _on_other(self, descriptor: int) -> None:
         """A descriptor closed in this very round; a node has its listener here."""

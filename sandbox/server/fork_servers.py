@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import os
 import socket
@@ -88,6 +89,11 @@ class Server:
             self.backlog.popleft()
         return True
 
+    def hang_up(self) -> None:
+        """End its line from here: a child that was stopped before its set-up still holds the other end open."""
+        with contextlib.suppress(OSError):
+            self.control.shutdown(socket.SHUT_RDWR)
+
     def stop(self) -> None:
         """Kill it (its children follow) and reap it."""
         self.process.kill()
@@ -116,6 +122,8 @@ class Fleet:
             server.flush()
             if not server.is_ready and now - server.start_t > START_WITHIN_S:
                 server.process.kill()
+            if server.process.poll() is not None:
+                server.hang_up()
         if any(server.is_ready for server in servers):
             self._ready_t = now
         return now - self._ready_t <= self._wait_s

@@ -98,7 +98,7 @@ def entropy(
 
         opened, settings = _open(run), _settings(sections, config, overrides)
         written = write_study(opened, settings, checkpoint, out)
-        write_lineage(opened, out, ["entropy.json"])
+        write_lineage(opened, out, "entropy", ["entropy.json"])
         typer.echo(f"wrote {written}")
 
 
@@ -129,7 +129,7 @@ def figures(
         ]
         if not only:
             write_manifest(out, {"plots": rows})
-            write_lineage(opened, out, ["manifest.json"])
+            write_lineage(opened, out, "figures", ["manifest.json"])
         absent = [row["name"] for row in rows if not row["drawn"]]
         typer.echo(
             f"wrote {len(rows)} figures to {out}" + (f"; no data for {', '.join(absent)}" if absent else "")
@@ -191,7 +191,7 @@ def claims(
             alpha=1 - settings.confidence,
         )
         write_claims(rows, out)
-        write_lineage(opened, out, ["claims.json"])
+        write_lineage(opened, out, "claims", ["claims.json"])
         if as_json:
             typer.echo(json.dumps(finite(rows), sort_keys=True))
             return

@@ -73,24 +73,30 @@ def _check_data(run: Run) -> None:
             require_digest(manifest.parent / name, wanted, manifest, "prepare the data again")
 
 
-def inputs_of(run: Run) -> dict[str, str]:
-    """Digest of every stored result that figures, claims and entropy read."""
-    patterns = (
-        "eval/*/summary.json",
-        "metrics/*.jsonl",
-        "score/*/manifest.json",
-        "bench/*.json",
-        "data/manifest.json",
-    )
-    paths = [path for pattern in patterns for path in run.root.glob(pattern)] + run.arm_files()
+STORED = (
+    "eval/*/summary.json",
+    "metrics/*.jsonl",
+    "score/*/manifest.json",
+    "bench/*.json",
+    "data/manifest.json",
+)
+READ_BY = {"entropy": ("score/*/manifest.json",), "claims": STORED, "figures": STORED}
+"""What each command reads, and so waits for; later results of other jobs change nothing of its output."""
+
+
+def inputs_of(run: Run, command: str) -> dict[str, str]:
+    """Digest of every stored result that a command of the analysis reads."""
+    paths = [path for pattern in READ_BY[command] for path in run.root.glob(pattern)]
+    if READ_BY[command] is STORED:
+        paths += run.arm_files()
     return {str(path.relative_to(run.root)): sha256_of(path) for path in sorted(paths)}
 
 
-def write_lineage(run: Run, out: Path, outputs: list[str]) -> None:
-    """Leave in out/run.json what the outputs were made from, and their digests."""
+def write_lineage(run: Run, out: Path, command: str, outputs: list[str]) -> None:
+    """Leave in out/run.json what the outputs of a command were made from, and their digests."""
     record = {
         "run": run.name,
-        "inputs": inputs_of(run),
+        "inputs": inputs_of(run, command),
         "outputs": {name: sha256_of(out / name) for name in outputs},
     }
     write_json(out / LINEAGE, record)
@@ -113,7 +119,7 @@ def require_lineage(run: Run, output: Path, command: str) -> None:
     if not isinstance(outputs, dict) or not isinstance(held, dict):
         raise BadRun(f"{path}: names no inputs and outputs; {remedy}")
     require_digest(output, outputs.get(output.name), path, remedy)
-    now: dict[str, Any] = inputs_of(run)
+    now: dict[str, Any] = inputs_of(run, command)
     other = sorted(name for name in {*held, *now} if held.get(name) != now.get(name))
     if other:
         raise BadRun(f"{output}: was made from another {other[0]} than {run.root / other[0]}; {remedy}")

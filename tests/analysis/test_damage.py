@@ -99,7 +99,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
             for plot in PLOTS
         ]
         write_manifest(out, {"plots": rows})
-        write_lineage(run, out, ["manifest.json"])
+        write_lineage(run, out, "figures", ["manifest.json"])
     outputs = {}
     for name in COMMANDS:
         code, stderr, outputs[name], failure = run_command(name, made[0], made[0], root / "out" / name)

@@ -16,8 +16,8 @@ from analysis.entropy.entropy import Settings
 from analysis.entropy.entropy_files import write_study
 from analysis.figures import PLOTS
 from analysis.figures.plot import Reference, write
-from analysis.inputs.files import write_manifest
-from analysis.inputs.lineage import write_lineage
+from analysis.inputs.files import BadRun, write_manifest
+from analysis.inputs.lineage import require_lineage, write_lineage
 from analysis.inputs.runs import Run
 from analysis.report.parts import Parts
 from analysis.report.report import build
@@ -78,12 +78,12 @@ def page(
         for p in PLOTS
     ]
     write_manifest(out / "figures", {"plots": rows})
-    write_lineage(run, out / "figures", ["manifest.json"])
+    write_lineage(run, out / "figures", "figures", ["manifest.json"])
     judged = judge(read_claims(REFERENCE / "claims.yaml"), measure_run(run, settings), preset="tiny")
     write_claims(judged, out / "claims")
-    write_lineage(run, out / "claims", ["claims.json"])
+    write_lineage(run, out / "claims", "claims", ["claims.json"])
     write_study(run, settings, None, out / "entropy")
-    write_lineage(run, out / "entropy", ["entropy.json"])
+    write_lineage(run, out / "entropy", "entropy", ["entropy.json"])
     parts = Parts(
         figures=out / "figures",
         claims=out / "claims" / "claims.json",
@@ -189,3 +189,18 @@ def test_tables_have_the_same_cells_in_every_format(
         assert len(re.findall(r"\\\\$", to_latex(grid), re.M)) == rows + 1 + len(grid.groups)
         for cells in (row for rows in grid.groups.values() for row in rows):
             assert f"| {cells[0]} |" in to_markdown(grid)
+
+
+def test_results_that_a_command_does_not_read_may_come_after_it(tmp_path: Path) -> None:
+    """Jobs run in any order: an arm that ends after the entropy study makes it no older."""
+    FakeRun(questions=4, k=2).write(tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    for command, name in (("entropy", "entropy.json"), ("claims", "claims.json")):
+        (run.root / command).mkdir(exist_ok=True)
+        (run.root / command / name).write_text("{}")
+        write_lineage(run, run.root / command, command, [name])
+    path = run.root / "bench" / "sandbox.json"
+    path.write_text(path.read_text() + "\n")
+    require_lineage(run, run.root / "entropy" / "entropy.json", "entropy")
+    with pytest.raises(BadRun, match="made from another bench/sandbox"):
+        require_lineage(run, run.root / "claims" / "claims.json", "claims")

@@ -202,4 +202,4 @@ def test_a_damaged_file_is_refused_or_changes_nothing(folders: Folders, tmp_path
 def test_every_file_damaged_in_every_way_under_every_command(folders: Folders, tmp_path: Path) -> None:
     found = fuzzed(folders, list(damages(folders, 0)), list(COMMANDS), tmp_path)
     print(json.dumps(found, sort_keys=True))
-    assert found["refused"] > found["right"] > 0
+    assert min(found["refused"], found["right"]) > 0

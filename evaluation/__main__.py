@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -279,7 +279,7 @@ def arm_of_main(runtime: RuntimeOption = None, config: ConfigOption = None, set_
         _print_facts(summarise_main(ArmRun("roc_paper", MAIN, 0), where)["endpoints"])
 
 
-def _print_facts(facts) -> None:
+def _print_facts(facts: dict[str, Any]) -> None:
     typer.echo(json.dumps(facts, sort_keys=True))
 
 

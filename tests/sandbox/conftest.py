@@ -59,6 +59,11 @@ def start_node(
     return process, place.read_text()
 
 
+def state_of(pid: int) -> str:
+    """State letter of a process, as /proc gives it: `T` stopped, `Z` a zombie."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 @pytest.fixture(scope="session")
 def open_python(project_root: Path) -> Iterator[Path]:
     """An interpreter in a world-readable folder: a venv of the system's Python with links to our packages."""

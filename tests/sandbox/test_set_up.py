@@ -17,8 +17,7 @@ import pytest
 from records.tool_call import Status
 from sandbox.client.client import Sandbox
 from sandbox.server.starts import MAX_STARTS
-from tests.sandbox.conftest import new_call
-from tests.sandbox.test_watch import _state_of
+from tests.sandbox.conftest import new_call, state_of
 
 HOOK = """
 import os, signal
@@ -65,7 +64,7 @@ def stopped_child(sandbox: Sandbox) -> int:
     while True:
         for zygote in sandbox.started["zygotes"]:
             for child in Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split():
-                if _state_of(int(child)) == "T":
+                if state_of(int(child)) == "T":
                     return int(child)
         time.sleep(0.01)
 

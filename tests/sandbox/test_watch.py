@@ -21,7 +21,7 @@ from sandbox.server.fork_servers import Server
 from sandbox.server.supervisor_state import Connection, Pending, Run
 from sandbox.server.time_limits import DECAY_AFTER_S, GRACE_S, HUNG_AFTER_S, SET_UP_WITHIN_S, Watch
 from sandbox.settings import Settings
-from tests.sandbox.conftest import new_call
+from tests.sandbox.conftest import new_call, state_of
 
 
 def a_run(wall_s: float = 20.0, *, is_set_up: bool = True, start_t: float = 0.0) -> Run:
@@ -128,10 +128,6 @@ def _child_of(pid: int) -> int:
     return int(found[0])
 
 
-def _state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 @pytest.mark.hostile
 def test_a_limit_that_the_kernel_kept_for_a_supervisor_without_a_turn_is_a_timeout() -> None:
     """A busy machine let a loop run into the kernel's limit, two seconds later, and it counted as a crash."""
@@ -144,7 +140,7 @@ def test_a_limit_that_the_kernel_kept_for_a_supervisor_without_a_turn_is_a_timeo
         child = _child_of(zygote)
         for pid in (zygote, supervisor):
             os.kill(pid, signal.SIGSTOP)
-        while _state_of(child) != "Z":
+        while state_of(child) != "Z":
             time.sleep(0.05)
         for pid in (zygote, supervisor):
             os.kill(pid, signal.SIGCONT)

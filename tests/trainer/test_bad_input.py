@@ -17,7 +17,7 @@ from records.manifest import verify
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from tests.trainer.gradient_run import CPU, rows
-from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout, a_stage, objective
+from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, objective, scripted_stage
 from tests.trainer.tiny_checkpoint import make_checkpoint
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import ChatFormat
@@ -38,7 +38,7 @@ def step_on(
     if own is not None:
         reward = OwnReward(f"{EXAMPLES}:{own}", limit_s)
     try:
-        outcome = a_stage(group, trainer, FakeSampler(group), reward=reward).step(1)
+        outcome = scripted_stage(group, trainer, FakeSampler(group), reward=reward).step(1)
     finally:
         if reward is not None:
             reward.close()
@@ -110,7 +110,7 @@ def test_a_reward_that_hangs_on_one_rollout_costs_that_rollout_only(tmp_path: Pa
     group = [a_rollout("p", i, "4") for i in range(8)]
     trainer = FakeTrainer()
     reward = OwnReward(f"{EXAMPLES}:hanging_on_sample_3", 1.0)
-    stage = a_stage(group, trainer, FakeSampler(group), reward=reward)
+    stage = scripted_stage(group, trainer, FakeSampler(group), reward=reward)
     stage.pool = [
         problem.__class__(id="p", prompt="", answer="4", params=str(tmp_path / "pid"))
         for problem in stage.pool

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -19,67 +14,12 @@ from records.problem import Problem
 from records.trajectory import StopReason
 from records.verdict import VerdictKind
 from tests.trainer.fakes import END, CharCodec, ScriptedEngine, a_loop, script
+from tests.trainer.server import Server, serving
 from trainer.engines.endpoint import EndpointEngine
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.metrics.step_metrics import rollout_metrics
 from trainer.rollout.loop import Task
 from verifier.graders.grade import grade
-
-Answer = Callable[[dict[str, Any], int], Any]
-"""(request, how many came before with this prompt) -> a JSON body, a status, or None to drop the connection."""
-
-
-class Server:
-    """An OpenAI-compatible server whose answers a test chooses."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self.name = "served"
-        seen, outer = {}, self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send({"data": [{"id": outer.name}]})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.requests.append(body)
-                number = seen[body["prompt"]] = seen.get(body["prompt"], -1) + 1
-                found = answer(body, number)
-                if isinstance(found, int):
-                    self.send_error(found)
-                elif found is None:
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                else:
-                    self.send(found)
-
-            def send(self, body: Any) -> None:
-                text = json.dumps(body).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Quiet."""
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
-        self.thread.start()
-
-    def close(self) -> None:
-        self.http.shutdown()
-        self.http.server_close()
-
-
-@contextmanager
-def serving(answer: Answer) -> Iterator[Server]:
-    server = Server(answer)
-    try:
-        yield server
-    finally:
-        server.close()
 
 
 def says(text: str, reason: object = "stop") -> dict[str, Any]:

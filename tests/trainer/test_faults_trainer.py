@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,22 +11,16 @@ from typing import Any, cast
 import pytest
 import torch
 
-from config.model import StageSection
-from config.objective import ObjectiveSection
-from config.resolve import resolve
-from records.problem import Problem
 from records.tool_call import Status, ToolResult
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, StopReason, Turn
 from tests.trainer.fakes import ScriptedEngine
+from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, objective, scripted_stage
 from tests.trainer.tiny_models import VOCAB, teacher_forced, tiny_model
 from trainer.metrics.alarms import alarms
 from trainer.model import load_model
-from trainer.rollout.loop import RolloutClock, Task
 from trainer.rollout.sampler import Sampler
-from trainer.selection.reward import Reward, reward_function
-from trainer.stages.rl import RlStage
+from trainer.selection.reward import reward_function
 from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
-from trainer.update.loss import TokenSums
 from trainer.update.micro_batches import pad
 from trainer.update.optimizer import adamw
 from trainer.update.scoring import hidden_states
@@ -40,10 +34,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint")
     tiny_model().save_pretrained(folder)
     return folder
-
-
-def objective(**changes: Any) -> ObjectiveSection:
-    return resolve().objective.model_copy(update=changes)
 
 
 def rows(temperature: float = 1.0, dtype: type = float) -> list[Row]:
@@ -238,87 +228,11 @@ def test_b44_what_is_exported_is_each_parameter_of_the_model_tied_ones_once(chec
 # --- one step with scripted rollouts ---------------------------------------------------------------------
 
 
-class FakeTrainer:
-    """Records what it is asked to train."""
-
-    def __init__(self) -> None:
-        self.batches: list[UpdateBatch] = []
-
-    def update(self, batch: UpdateBatch) -> UpdateMetrics:
-        self.batches.append(batch)
-        return UpdateMetrics(
-            loss=0.0, grad_norm=1.0, lr=batch.lr, num_rows=len(batch.rows), num_tokens=1, padding_frac=0.0,
-            sums=TokenSums(), mismatch=TokenSums(), entropy_mean=0.0,
-        )  # fmt: skip
-
-    def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
-        return [[-1.0] * sum(row.mask) for row in rows]
-
-
-class FakeSampler:
-    """Hands out prepared trajectories."""
-
-    engine_s = wait_s = 0.0
-    codec: Any = None
-
-    def __init__(self, trajectories: list[Trajectory]) -> None:
-        self.trajectories = trajectories
-        self.versions: list[int] = []
-
-    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
-        clock = RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)
-        wanted = {(task.problem.id, task.sample) for task in tasks}
-        for trajectory in self.trajectories:
-            if (trajectory.problem, trajectory.sample) in wanted:
-                yield trajectory, clock
-
-    def take_weights(self, trainer: object, version: int) -> None:
-        self.versions.append(version)
-
-
-def a_rollout(problem: str, sample: int, answer: str | None, **changes: Any) -> Trajectory:
-    """A rollout that answered; None: our side aborted it."""
-    text = f"</reason><answer>\\boxed{{{answer}}}</answer>"
-    fields: dict[str, Any] = {
-        "ids": [1, 2, 3, 4], "mask": [False, True, True, True], "logprob": [0.0, -1.0, -1.0, -1.0],
-        "prompt_len": 1, "turns": [Turn(text=text, start=1, end=4, call=CallKind.NONE)],
-        "stop": StopReason.ABORTED if answer is None else StopReason.ANSWER,
-    }  # fmt: skip
-    return Trajectory(
-        run="r", checkpoint="rl1", benchmark="rl1", problem=problem, sample=sample, **(fields | changes)
-    )
-
-
-def a_stage(
-    trajectories: list[Trajectory],
-    trainer: FakeTrainer,
-    sampler: FakeSampler,
-    reward: Reward | None = None,
-    **changes: Any,
-) -> RlStage:
-    config = resolve()
-    names = sorted({t.problem for t in trajectories})
-    section: StageSection = config.rl.rl1.model_copy(
-        update={"prompts_per_step": len(names), "warmup_steps": 0} | changes
-    )
-    return RlStage(
-        stage="rl1",
-        section=section,
-        objective=objective(group_size=4),
-        pool=[Problem(id=name, prompt="", answer="4") for name in names],
-        trainer=cast(GrpoTrainer, trainer),
-        sampler=cast(Sampler, sampler),
-        reward=reward or reward_function(objective()),
-        seed=1,
-        first_step=0,
-    )
-
-
 def test_b17_b38_our_failures_leave_the_baseline_of_their_group_alone() -> None:
     answers = ["4", "4", "4", "5", None, None, None, None]
     group = [a_rollout("p", i, answer) for i, answer in enumerate(answers)]
     trainer = FakeTrainer()
-    outcome = a_stage(group, trainer, FakeSampler(group)).step(1)
+    outcome = scripted_stage(group, trainer, FakeSampler(group)).step(1)
     assert [t.reward for t in group] == [1.0, 1.0, 1.0, 0.0, None, None, None, None]
     (batch,) = trainer.batches
     assert sorted(row.advantage for row in batch.rows) == [-1.5, 0.5, 0.5, 0.5]
@@ -329,7 +243,7 @@ def test_b36_b38_a_reward_that_raises_is_our_failure_and_no_score() -> None:
     group = [a_rollout("p", i, "4") for i in range(8)]
     trainer = FakeTrainer()
     own = reward_function(objective(reward="tests.trainer.example_rewards:failing_on_odd_samples"))
-    outcome = a_stage(group, trainer, FakeSampler(group), reward=own).step(1)
+    outcome = scripted_stage(group, trainer, FakeSampler(group), reward=own).step(1)
     assert [t.reward for t in group] == [0.0, None, 1.0, None, 0.0, None, 1.0, None]
     assert len(trainer.batches[0].rows) == 4
     assert outcome.metrics["num_no_reward"] == 4
@@ -340,7 +254,7 @@ def test_b18_b32_groups_without_spread_leave_the_step_and_the_shortfall_is_told(
     rollouts = [a_rollout("even", i, "4") for i in range(8)]
     rollouts += [a_rollout("mixed", i, "4" if i < 4 else "5") for i in range(8)]
     trainer = FakeTrainer()
-    outcome = a_stage(rollouts, trainer, FakeSampler(rollouts)).step(1)
+    outcome = scripted_stage(rollouts, trainer, FakeSampler(rollouts)).step(1)
     (batch,) = trainer.batches
     assert [row.group for row in batch.rows] == ["mixed"] * 4
     assert (outcome.metrics["num_equal_reward"], outcome.metrics["num_kept"]) == (8, 4)
@@ -363,7 +277,7 @@ def test_b29_b35_a_step_with_nothing_to_train_updates_nothing_and_says_so(
 ) -> None:
     group = [a_rollout("p", i, answer, **changes) for i in range(8)]
     trainer, sampler = FakeTrainer(), FakeSampler(group)
-    outcome = a_stage(group, trainer, sampler).step(1)
+    outcome = scripted_stage(group, trainer, sampler).step(1)
     assert trainer.batches == []
     assert outcome.metrics["num_kept"] == 0
     assert outcome.metrics["num_dropped"] == 8
@@ -377,7 +291,7 @@ def test_b03_b04_advantages_of_a_step_are_normalised_once_and_by_problem() -> No
     rollouts = [a_rollout("a", i, "4" if i % 2 else "5") for i in range(4)]
     rollouts += [a_rollout("b", i, "4" if i else "5") for i in range(4)]
     trainer = FakeTrainer()
-    a_stage(rollouts, trainer, FakeSampler(rollouts[::-1])).step(1)
+    scripted_stage(rollouts, trainer, FakeSampler(rollouts[::-1])).step(1)
     by_group = {
         name: sorted(row.advantage for row in trainer.batches[0].rows if row.group == name) for name in "ab"
     }
@@ -393,7 +307,7 @@ def test_b40_alarms_name_a_vanished_or_runaway_tool() -> None:
         text="", start=1, end=4, call=CallKind.EXECUTED, code="1", result=ToolResult(id="c", status=Status.OK)
     )
     group = [a_rollout("p", i, "4" if i % 2 else "5", turns=[turn] * 3) for i in range(8)]
-    outcome = a_stage(group, FakeTrainer(), FakeSampler(group)).step(1)
+    outcome = scripted_stage(group, FakeTrainer(), FakeSampler(group)).step(1)
     assert outcome.metrics["tool_calls_mean"] == 3.0
     assert outcome.metrics["repeated_call_frac"] == 1.0
 
@@ -417,7 +331,7 @@ def test_warm_up_counts_steps_and_starts_anew_only_with_the_optimizer() -> None:
     group = [a_rollout("p", i, "4" if i % 2 else "5") for i in range(8)]
     for first_step, reset, expected in ((0, False, 0.25), (10, False, 1.0), (10, True, 0.25)):
         trainer = FakeTrainer()
-        stage = a_stage(group, trainer, FakeSampler(group), warmup_steps=4, reset_optimizer=reset)
+        stage = scripted_stage(group, trainer, FakeSampler(group), warmup_steps=4, reset_optimizer=reset)
         stage.first_step = first_step
         stage.step(first_step + 1)
         assert trainer.batches[0].lr == pytest.approx(expected * stage.objective.optimizer.lr)

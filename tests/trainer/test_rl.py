@@ -17,38 +17,11 @@ from records.tool_call import Status
 from records.trajectory import CallKind, StopReason, Trajectory
 from records.trajectory_files import read_parquet, write_parquet
 from records.verdict import Verdict, VerdictKind
-from tests.trainer.fakes import ScriptedTool
-from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.engines.local import LocalEngine
-from trainer.rollout.sampler import Sampler, chat_format, rl_settings
-from trainer.rollout.tokenizer import FolderCodec
-from trainer.selection.reward import Reward, even_ids
+from tests.trainer.stages import real_stage
+from trainer.selection.reward import even_ids
 from trainer.selection.roc import Reason
-from trainer.stages.rl import RlStage, StepOutcome, note, split_by_group
-from trainer.update.grpo import GrpoTrainer
+from trainer.stages.rl import StepOutcome, note, split_by_group
 from trainer.update.training_rows import Row
-
-POOL = [Problem(id=f"p{i}", prompt=f"What is {i} + {i}?", answer=str(2 * i)) for i in range(7)]
-
-
-def a_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> RlStage:
-    """A stage with the real engine, trainer and loop; only the tool is a stand-in."""
-    config = tiny_config(*overrides)
-    settings = rl_settings(config, config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
-    engine = LocalEngine(
-        engine=0, capacity_tokens=config.rollout.kv_tokens, max_len=settings.max_prompt + settings.max_response,
-        temperature=settings.temperature,
-    )  # fmt: skip
-    sampler = Sampler(
-        engine=engine, tool=ScriptedTool(), chat=chat_format(config.rollout), codec=FolderCodec.load(checkpoint),
-        settings=settings, rollout=config.rollout,
-    )  # fmt: skip
-    trainer = GrpoTrainer(checkpoint, config.objective, torch.device("cpu"))
-    sampler.take_weights(trainer, version=0)
-    return RlStage(
-        stage="rl1", section=config.rl.rl1, objective=config.objective, pool=POOL, trainer=trainer, sampler=sampler,
-        reward=reward, seed=3, first_step=0,
-    )  # fmt: skip
 
 
 def frozen(outcome: StepOutcome) -> str:
@@ -57,7 +30,7 @@ def frozen(outcome: StepOutcome) -> str:
 
 
 def test_a_step_loses_no_rollout_and_says_of_each_what_became_of_it(tiny_checkpoint: Path) -> None:
-    stage = a_stage(tiny_checkpoint)
+    stage = real_stage(tiny_checkpoint)
     before = stage.trainer.export_weights()["model.norm.weight"].clone()
     outcome = stage.step(1)
     metrics, trajectories = outcome.metrics, outcome.trajectories
@@ -80,7 +53,7 @@ def test_a_step_loses_no_rollout_and_says_of_each_what_became_of_it(tiny_checkpo
 def test_the_journal_and_the_file_of_trajectories_can_hold_a_step(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
-    outcome = a_stage(tiny_checkpoint).step(1)
+    outcome = real_stage(tiny_checkpoint).step(1)
     json.dumps(outcome.metrics, allow_nan=False)
     json.dumps(outcome.clock.to_json(), allow_nan=False)
     write_parquet(outcome.trajectories, tmp_path / "t.parquet")
@@ -91,7 +64,7 @@ def test_equal_rewards_update_nothing(tiny_checkpoint: Path) -> None:
     def all_right(problem: Problem, trajectory: Trajectory) -> Verdict:
         return Verdict(id=problem.id, verdict=VerdictKind.CORRECT)
 
-    stage = a_stage(tiny_checkpoint, all_right)
+    stage = real_stage(tiny_checkpoint, all_right)
     before = {name: t.clone() for name, t in stage.trainer.export_weights().items()}
     outcome = stage.step(1)
     assert outcome.metrics["num_updates"] == outcome.metrics["num_kept"] == 0
@@ -101,7 +74,7 @@ def test_equal_rewards_update_nothing(tiny_checkpoint: Path) -> None:
 
 
 def test_aborted_rollouts_are_graded_by_nobody_and_stand_in_no_baseline(tiny_checkpoint: Path) -> None:
-    stage = a_stage(tiny_checkpoint)
+    stage = real_stage(tiny_checkpoint)
     sample = stage.sampler.run
 
     def losing(tasks: Any, policy_version: int) -> Iterator[Any]:
@@ -129,7 +102,7 @@ def test_a_later_stage_goes_on_where_the_one_before_stopped(tiny_checkpoint: Pat
     """Counted anew, with one seed, stage 2 trained on the problems of stage 1 in the same order."""
     seen = []
     for first in (0, 1):
-        stage = replace(a_stage(tiny_checkpoint), first_step=first)
+        stage = replace(real_stage(tiny_checkpoint), first_step=first)
         stage.sampler.take_weights(stage.trainer, version=first)
         seen.append({t.problem for t in stage.step(first + 1).trajectories})
     assert len(seen[0]) == len(seen[1]) == 3
@@ -139,7 +112,7 @@ def test_a_later_stage_goes_on_where_the_one_before_stopped(tiny_checkpoint: Pat
 def test_filtered_overlong_rollouts_are_wrong_answers_of_nobodys_fault(tiny_checkpoint: Path) -> None:
     """Without a verdict they left the accuracy, and counted as rollouts that our side had lost."""
     outcomes = {
-        overlong: a_stage(tiny_checkpoint, even_ids, f"objective.overlong={overlong}").step(1)
+        overlong: real_stage(tiny_checkpoint, even_ids, f"objective.overlong={overlong}").step(1)
         for overlong in ("penalise", "filter")
     }
     cut = [t for t in outcomes["filter"].trajectories if t.stop is StopReason.LENGTH]
@@ -152,12 +125,12 @@ def test_filtered_overlong_rollouts_are_wrong_answers_of_nobodys_fault(tiny_chec
 
 
 def test_a_resumed_stage_equals_a_straight_one_bit_for_bit(tiny_checkpoint: Path, tmp_path: Path) -> None:
-    straight = a_stage(tiny_checkpoint)
+    straight = real_stage(tiny_checkpoint)
     wanted = [frozen(straight.step(step)) for step in (1, 2, 3)]
-    first = a_stage(tiny_checkpoint)
+    first = real_stage(tiny_checkpoint)
     assert frozen(first.step(1)) == wanted[0]
     first.trainer.save(tmp_path)
-    second = a_stage(tiny_checkpoint)
+    second = real_stage(tiny_checkpoint)
     second.trainer.load(tmp_path)
     second.sampler.take_weights(second.trainer, version=1)
     assert [frozen(second.step(step)) for step in (2, 3)] == wanted[1:]
@@ -167,7 +140,7 @@ def test_a_resumed_stage_equals_a_straight_one_bit_for_bit(tiny_checkpoint: Path
 
 def test_several_updates_a_step_split_it_by_groups_and_keep_the_old_log_probs(tiny_checkpoint: Path) -> None:
     three = ("objective.updates_per_step=3", "rl.rl2.prompts_per_step=3", "rl.rl3.prompts_per_step=3")
-    outcome = a_stage(tiny_checkpoint, even_ids, *three).step(1)
+    outcome = real_stage(tiny_checkpoint, even_ids, *three).step(1)
     assert 2 <= outcome.metrics["num_updates"] <= 3
     assert outcome.metrics["num_trained_tokens"] == sum(t.num_sampled for t in outcome.trajectories if t.kept)
     assert outcome.metrics["ratio_mean"] != 1.0
@@ -186,7 +159,7 @@ def test_whole_groups_are_dealt_to_updates_and_every_row_once() -> None:
 
 
 def test_the_smoke_reward_grades_every_rollout_of_a_random_model(tiny_checkpoint: Path) -> None:
-    outcome = a_stage(tiny_checkpoint).step(1)
+    outcome = real_stage(tiny_checkpoint).step(1)
     assert {t.reward for t in outcome.trajectories} == {0.0, 1.0}
     assert {t.stop for t in outcome.trajectories} >= {StopReason.LENGTH}
     assert all(turn.call in CallKind for t in outcome.trajectories for turn in t.turns)

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
+from typer.testing import CliRunner
 
 from config.resolve import ConfigError
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn
 from records.trajectory_files import write_parquet
 from tests.trainer.tiny_checkpoint import VOCAB, tiny_config
+from trainer.__main__ import app
 from trainer.metrics.token_table import choose, places, score_samples, segments
 from trainer.model import load_model
 from trainer.rollout.tokenizer import FolderCodec
@@ -216,3 +218,14 @@ def test_lost_samples_stand_in_no_token_table() -> None:
     assert choose([a_trajectory(0), lost, ungraded], 5, seed=1) == [a_trajectory(0)]
     with pytest.raises(ConfigError, match="no trajectory"):
         choose([lost], 5, seed=1)
+
+
+def test_a_table_of_the_user_is_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "manifest.json"
+    kept.write_text("mine\n")
+    result = CliRunner().invoke(
+        app, ["score", "--checkpoint", "c", "--samples", "s.parquet", "--out", str(tmp_path)]
+    )
+    assert result.exit_code == 2, result.output
+    assert "manifest.json: exists already" in result.stderr
+    assert kept.read_text() == "mine\n"

@@ -13,8 +13,7 @@ from records.errors import ConfigError
 from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from tests.trainer.fakes import TOOL, CharCodec
-from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout, objective
-from tests.trainer.test_faults_trainer import a_stage as a_scripted_stage
+from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, objective, scripted_stage
 from trainer.jobs.work_folder import WorkDir
 from trainer.metrics.sinks import Sinks
 from trainer.rollout.chat import ChatFormat
@@ -42,7 +41,7 @@ class SavingTrainer(FakeTrainer):
 
 def run_steps(group: list[Trajectory], tmp_path: Path, steps: int, **changes: Any) -> list[str]:
     """The loop of a stage whose every step plays these rollouts; returns the states that it saved."""
-    stage = a_scripted_stage(group, SavingTrainer(), FakeSampler(group), steps=steps, save_every=1)
+    stage = scripted_stage(group, SavingTrainer(), FakeSampler(group), steps=steps, save_every=1)
     stage = replace(stage, objective=stage.objective.model_copy(update=changes))
     stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
     with WorkDir.open(tmp_path / "rl1", "f") as work:
@@ -111,7 +110,7 @@ def test_what_was_trained_before_the_tool_or_the_engine_went_down_is_not_trained
     tmp_path: Path,
 ) -> None:
     """Steps since the last due state were lost with the stage, and a Ctrl-C in the streak lost them too."""
-    stage = a_scripted_stage(MIXED, SavingTrainer(), FakeSampler(MIXED), steps=20, save_every=10)
+    stage = scripted_stage(MIXED, SavingTrainer(), FakeSampler(MIXED), steps=20, save_every=10)
     stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
     good, lost = list(MIXED), [a_rollout("p", i, None) for i in range(8)]
 
@@ -183,7 +182,7 @@ def test_filtered_overlong_rollouts_are_those_of_both_ends_of_the_budget() -> No
         a_rollout("p", i, "4" if i % 2 else "5", stop=stop)
         for i, stop in enumerate([StopReason.LENGTH, StopReason.CONTEXT, *[StopReason.ANSWER] * 4])
     ]
-    stage = a_scripted_stage(group, FakeTrainer(), FakeSampler(group))
+    stage = scripted_stage(group, FakeTrainer(), FakeSampler(group))
     outcome = replace(stage, objective=objective(group_size=4, overlong="filter")).step(1)
     assert [t.reason for t in group[:2]] == ["overlong"] * 2
     assert outcome.metrics["num_overlong"] == 2

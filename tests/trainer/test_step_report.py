@@ -14,9 +14,7 @@ from config.objective import RocSelection
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from tests.trainer.fakes import ANSWER, CharCodec, call_text
-from tests.trainer.test_faults_trainer import FakeSampler, FakeTrainer, a_rollout
-from tests.trainer.test_faults_trainer import a_stage as a_scripted_stage
-from tests.trainer.test_rl import a_stage
+from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, real_stage, scripted_stage
 from trainer.metrics.alarms import alarms
 from trainer.metrics.rollout_text import MOST_TOKENS, chosen, rollout_text
 from trainer.rollout.chat import OPENING, TURN_END
@@ -53,7 +51,7 @@ def a_group() -> list[Trajectory]:
 
 
 def test_the_metrics_of_a_real_step_hold_every_quantity_that_has_a_case(tiny_checkpoint: Path) -> None:
-    outcome = a_stage(tiny_checkpoint).step(1)
+    outcome = real_stage(tiny_checkpoint).step(1)
     assert set(outcome.metrics) >= IN_EVERY_STEP
     without_calls = {
         "tool_error_frac", "tool_error_frac_correct", "first_call_success_frac", "repeated_call_frac"
@@ -67,7 +65,7 @@ def test_the_metrics_of_a_real_step_hold_every_quantity_that_has_a_case(tiny_che
 
 def test_the_metrics_of_rollouts_with_calls_hold_the_rest() -> None:
     group = a_group()
-    metrics = a_scripted_stage(group, FakeTrainer(), FakeSampler(group)).step(1).metrics
+    metrics = scripted_stage(group, FakeTrainer(), FakeSampler(group)).step(1).metrics
     assert metrics["tool_error_frac"] == pytest.approx(2 / 16)
     assert metrics["tool_error_frac_correct"] == 0.0
     assert metrics["first_call_success_frac"] == pytest.approx(6 / 8)
@@ -80,7 +78,7 @@ def test_every_rollout_of_a_step_is_counted_under_one_reason(rule: RocSelection)
     group = a_group()
     sampler = FakeSampler(group)
     sampler.codec = CharCodec()
-    stage = a_scripted_stage(group, FakeTrainer(), sampler)
+    stage = scripted_stage(group, FakeTrainer(), sampler)
     roc = stage.objective.roc.model_copy(update={"selection": rule, "oversample": 1 if rule == "none" else 2})
     size = 8 if rule == "none" else 4
     stage.objective = stage.objective.model_copy(update={"roc": roc, "group_size": size})
@@ -122,7 +120,7 @@ def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
             trajectory.kept, trajectory.reason = None, ""
         sampler = FakeSampler(group)
         sampler.codec = codec
-        stage = a_scripted_stage(group, FakeTrainer(), sampler)
+        stage = scripted_stage(group, FakeTrainer(), sampler)
         roc = stage.objective.roc.model_copy(update={"selection": rule, "epsilon": 1e-9})
         stage.objective = stage.objective.model_copy(update={"roc": roc})
         stage.step(1)
@@ -187,5 +185,5 @@ def test_one_trained_and_one_dropped_rollout_are_shown() -> None:
 
 
 def test_metrics_hold_no_number_that_is_not_finite(tiny_checkpoint: Path) -> None:
-    metrics = a_stage(tiny_checkpoint).step(1).metrics
+    metrics = real_stage(tiny_checkpoint).step(1).metrics
     assert all(math.isfinite(value) for value in metrics.values() if isinstance(value, float))

@@ -10,6 +10,7 @@ import pytest
 from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import Verdict, VerdictKind
+from tests.verifier.cases import CASES, ENGLISH, PROMPT
 from verifier.benchmarks import benchmark
 from verifier.benchmarks.ifeval_checks import (
     Instruction,
@@ -22,76 +23,6 @@ from verifier.benchmarks.ifeval_checks import (
 pytest.importorskip(
     "if_verifiable", reason="the checks of IFEval are an extra: pip install if-verifiable==0.1.2"
 )
-
-PROMPT = "Tell me about rivers."
-ENGLISH = "the river runs down from the mountains to the sea and carries stones with it"
-CASES: list[tuple[str, dict[str, Any], str, str]] = [
-    ("keywords:existence", {"keywords": ["river", "bank"]}, "A river has a bank.", "A river has a shore."),
-    (
-        "keywords:frequency",
-        {"keyword": "dam", "frequency": 2, "relation": "at least"},
-        "dam by dam",
-        "one dam",
-    ),
-    ("keywords:forbidden_words", {"forbidden_words": ["flood"]}, "High water.", "A flood came."),
-    (
-        "keywords:letter_frequency",
-        {"letter": "z", "let_frequency": 3, "let_relation": "at least"},
-        "zigzag zone",
-        "one zone",
-    ),
-    (
-        "language:response_language",
-        {"language": "de"},
-        "Der Fluss ist lang und tief und kommt aus den Bergen.",
-        "The river is long and deep and comes from the mountains.",
-    ),
-    (
-        "length_constraints:number_sentences",
-        {"num_sentences": 3, "relation": "less than"},
-        "Dr. Low swam. He won.",
-        "He ran. He swam. He won. He slept.",
-    ),
-    ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "One.\n***\nTwo.", "One.\n\nTwo."),
-    (
-        "length_constraints:number_words",
-        {"num_words": 4, "relation": "at least"},
-        "one two three four",
-        "one two",
-    ),
-    (
-        "length_constraints:nth_paragraph_first_word",
-        {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "later"},
-        "First this.\n\nLater that.",
-        "First this.\n\nThen that.",
-    ),
-    ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[name] at [place]", "[name] here"),
-    ("detectable_content:postscript", {"postscript_marker": "P.S."}, "Bye.\n\nP.S. Write soon.", "Bye."),
-    ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "* one\n* two", "* one\n* two\n* three"),
-    ("detectable_format:constrained_response", {}, "My answer is yes.", "Certainly."),
-    ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "*one* and *two*", "*one* only"),
-    (
-        "detectable_format:multiple_sections",
-        {"section_spliter": "SECTION", "num_sections": 2},
-        "SECTION 1\nup\nSECTION 2\ndown",
-        "SECTION 1\nup",
-    ),
-    ("detectable_format:json_format", {}, '```json\n{"river": "Po"}\n```', "river: Po"),
-    ("detectable_format:title", {}, "<<Rivers>>\nThey flow.", "Rivers\nThey flow."),
-    ("combination:two_responses", {}, "They flow.\n******\nThey run.", "They flow."),
-    ("combination:repeat_prompt", {"prompt_to_repeat": PROMPT}, PROMPT + " They flow.", "They flow."),
-    ("startend:end_checker", {"end_phrase": "That is all."}, "They flow. That is all.", "They flow."),
-    ("startend:quotation", {}, '"They flow."', "They flow."),
-    (
-        "change_case:capital_word_frequency",
-        {"capital_frequency": 2, "capital_relation": "at least"},
-        "A BIG RIVER",
-        "a BIG river",
-    ),
-    ("change_case:english_capital", {}, ENGLISH.upper(), ENGLISH),
-    ("change_case:english_lowercase", {}, ENGLISH, ENGLISH.capitalize()),
-    ("punctuation:no_comma", {}, "They flow and run.", "They flow, and run."),
-]
 
 
 def test_the_cases_cover_all_25_types_of_the_data(shared_dir: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import VerdictKind
-from tests.verifier.test_choice import OPEN, STATED
-from tests.verifier.test_instructions import CASES, PROMPT
+from tests.verifier.cases import CASES, OPEN, PROMPT, STATED
 from verifier.benchmarks.bfcl_episodes import safe_calls
 from verifier.benchmarks.bfcl_v3 import grade_single_turn
 from verifier.benchmarks.ifeval_checks import Instruction, grade_response

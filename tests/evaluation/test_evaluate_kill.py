@@ -15,7 +15,7 @@ import pytest
 from records.problem import Problem
 from records.trajectory import IdsSource
 from records.trajectory_files import read_parquet
-from tests.trainer.test_engine_endpoint import Server
+from tests.trainer.server import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(3600)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,10 +26,13 @@ from records.problem import Problem
 from records.trajectory import StopReason, Trajectory
 from records.trajectory_files import read_parquet
 from records.verdict import Verdict, VerdictKind
-from tests.trainer.test_engine_endpoint import Server
+from tests.trainer.server import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 
 RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
+
+
+pytestmark = pytest.mark.usefixtures("torch_settings")
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +51,6 @@ def run_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines = "".join(json.dumps(problem.to_json()) + "\n" for problem in problems)
         (root / "data" / f"{file}.jsonl").write_text(lines)
     return root
-
-
-@pytest.fixture(autouse=True)
-def torch_settings() -> Iterator[None]:
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic)
 
 
 def plan(

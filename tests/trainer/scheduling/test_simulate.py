@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.schedule import bootstrap_interval
 from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
 from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
 from trainer.scheduling.baselines.static_split import StaticSplitPolicy
@@ -202,8 +201,3 @@ def test_synthetic_workloads_repeat_and_keep_to_their_limits():
         assert 1 <= work.response_tokens <= workload.max_response
         assert all(turn.num_sampled >= 1 for turn in work.turns)
         assert work.turns[-1].tool_tokens == 0
-
-
-def test_the_bootstrap_interval_holds_the_mean():
-    low, high = bootstrap_interval([1.0, 1.2, 1.4, 1.1])
-    assert low < 1.175 < high

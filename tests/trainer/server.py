@@ -1,0 +1,67 @@
+"""`Server`: an OpenAI-compatible server on loopback whose answers a test chooses."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Callable[[dict[str, Any], int], Any]
+"""(request, how many came before with this prompt) -> a JSON body, a status, or None to drop the connection."""
+
+
+class Server:
+    """An OpenAI-compatible server whose answers a test chooses."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.name = "served"
+        seen, outer = {}, self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send({"data": [{"id": outer.name}]})
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.requests.append(body)
+                number = seen[body["prompt"]] = seen.get(body["prompt"], -1) + 1
+                found = answer(body, number)
+                if isinstance(found, int):
+                    self.send_error(found)
+                elif found is None:
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                else:
+                    self.send(found)
+
+            def send(self, body: Any) -> None:
+                text = json.dumps(body).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Quiet."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.base = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+        self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[Server]:
+    server = Server(answer)
+    try:
+        yield server
+    finally:
+        server.close()

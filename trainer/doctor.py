@@ -14,9 +14,6 @@ from records.errors import ConfigError
 from trainer.metrics.sinks import PACKAGES
 from trainer.start import pretrained_fault, source_fault
 
-BYTES_PER_TRAINED_PARAMETER = 16
-"""float32 weights, gradients and two AdamW moments."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

@@ -114,12 +114,6 @@ class ScriptedEngine:
     def reset_prefix_cache(self) -> None:
         self.calls.append("reset_prefix_cache")
 
-    def sleep(self) -> None:
-        self.calls.append("sleep")
-
-    def wake(self) -> None:
-        self.calls.append("wake")
-
 
 class AdmitAll:
     """A policy that sends every turn to the first engine at once."""

@@ -20,8 +20,6 @@ from trainer.update.loss import (
     kl_penalty,
     mismatch_sums,
     row_weights,
-    sequence_keep,
-    truncated_weights,
 )
 
 GLOBAL, PER_GROUP, RELEASE = Normalisation
@@ -66,7 +64,7 @@ def test_clip_table_of_ratio_and_sign(
     loss, gradient, sums = one_token(ratio, advantage, Clip(low=0.2, high=0.28))
     assert loss == pytest.approx(-used * advantage, abs=1e-12)
     assert gradient == pytest.approx(-ratio * advantage if has_gradient else 0.0, abs=1e-12)
-    assert (sums.num_clipped_low, sums.num_clipped_high, sums.num_clipped_dual) == (low, high, 0)
+    assert (sums.num_clipped_low, sums.num_clipped_high) == (low, high)
     assert sums.num_tokens == 1
 
 
@@ -75,15 +73,6 @@ def test_a_ratio_exactly_at_its_bound_still_pulls(ratio: float, advantage: float
     _, gradient, sums = one_token(ratio, advantage, Clip(low=0.5, high=1.0))
     assert gradient == -ratio * advantage
     assert (sums.num_clipped_low, sums.num_clipped_high) == (0, 0)
-
-
-def test_the_dual_clip_binds_only_far_above_for_negative_advantages() -> None:
-    clip = Clip(dual=3.0)
-    assert one_token(2.9, -1.0, clip)[1] == pytest.approx(2.9)
-    loss, gradient, sums = one_token(3.1, -1.0, clip)
-    assert (loss, gradient, sums.num_clipped_dual) == (3.0, 0.0, 1)
-    assert one_token(3.1, 1.0, clip)[2].num_clipped_dual == 0
-    assert one_token(3.1, -1.0, Clip())[1] == pytest.approx(3.1)
 
 
 def slow_loss(
@@ -132,7 +121,7 @@ def test_values_outside_the_mask_may_be_anything() -> None:
     current = torch.tensor([-1.0, *bad], dtype=torch.float64, requires_grad=True)
     other = torch.tensor([-1.5, *bad], dtype=torch.float64)
     mask = torch.tensor([True, False, False, False])
-    loss, sums = clipped_loss(current, other, other, other, mask, Clip(), correction_T=other)
+    loss, sums = clipped_loss(current, other, other, other, mask, Clip())
     (loss + kl_penalty(current, other, other, mask) + entropy_bonus(current, other, mask)).backward()
     assert torch.isfinite(loss)
     assert current.grad is not None
@@ -181,12 +170,10 @@ def test_shapes_that_differ_are_refused() -> None:
         clipped_loss(ones(2), ones(1), ones(2), ones(2), torch.tensor([True, True]), Clip())
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "dual"), [(-0.1, 0.2, None), (1.1, 0.2, None), (0.2, -0.1, None), (0.2, 0.2, 1.0)]
-)
-def test_bounds_without_meaning_are_refused(low: float, high: float, dual: float | None) -> None:
+@pytest.mark.parametrize(("low", "high"), [(-0.1, 0.2), (1.1, 0.2), (0.2, -0.1)])
+def test_bounds_without_meaning_are_refused(low: float, high: float) -> None:
     with pytest.raises(ValueError, match="clip"):
-        Clip(low=low, high=high, dual=dual)
+        Clip(low=low, high=high)
 
 
 # --- denominators ----------------------------------------------------------------------------------------
@@ -331,31 +318,6 @@ def test_sums_add_over_micro_batches_as_if_they_were_one() -> None:
     assert total.sum_ratio == pytest.approx(whole.sum_ratio)
     assert total.max_abs_dlogp == whole.max_abs_dlogp
     assert total.per_token(total.sum_abs_dlogp) == pytest.approx(whole.sum_abs_dlogp / int(on.sum()))
-
-
-def test_truncated_importance_weights_scale_tokens_and_carry_no_gradient() -> None:
-    current = torch.tensor([-1.0, -1.0], dtype=torch.float64, requires_grad=True)
-    behaviour = torch.tensor([-1.0, -3.0], dtype=torch.float64)
-    correction = truncated_weights(current, behaviour, cap=2.0)
-    assert correction.tolist() == pytest.approx([1.0, 2.0])
-    assert not correction.requires_grad
-    on = torch.tensor([True, True])
-    loss, _ = clipped_loss(current, current.detach(), ones(2), ones(2), on, Clip(), correction_T=correction)
-    loss.backward()
-    assert current.grad is not None
-    assert current.grad.tolist() == pytest.approx([-1.0, -2.0])
-    with pytest.raises(ValueError, match="cap"):
-        truncated_weights(current, behaviour, cap=0.0)
-
-
-def test_whole_sequences_outside_the_cap_are_left_out_on_both_sides() -> None:
-    log_ratio = torch.tensor([0.6, 0.6, -0.6, -0.6, 5.0, -5.0])
-    row = torch.tensor([0, 0, 1, 1, 2, 2])
-    assert sequence_keep(log_ratio, row, 4, cap=3.0) == [False, False, True, True]
-    assert sequence_keep(log_ratio, row, 3, cap=3.4) == [True, True, True]
-    assert sequence_keep(torch.tensor([0.0, 0.1]), torch.tensor([0, 1]), 2, cap=1.0) == [True, False]
-    with pytest.raises(ValueError, match="cap"):
-        sequence_keep(log_ratio, row, 3, cap=0.5)
 
 
 def test_the_kl_term_is_never_negative_and_pulls_towards_the_reference() -> None:

@@ -1,4 +1,4 @@
-"""Trajectory to row: exact ids, masks by engine log-prob, counted drops, refusals."""
+"""Trajectory to row: exact ids, masks by engine log-prob, refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from records.trajectory import IdsSource, StopReason, Trajectory
-from trainer.update.training_rows import Unusable, row_of, rows_of, unusable
+from trainer.update.training_rows import Unusable, row_of, unusable
 
 
 def a_trajectory(**changes) -> Trajectory:
@@ -51,19 +51,6 @@ def test_a_row_is_the_trajectory_as_sampled() -> None:
 def test_what_can_be_trained(changes: dict, reason: Unusable | None) -> None:
     """Truncated rollouts are trained (paper 4.3.1); empty, tool-text-only and aborted ones are not."""
     assert unusable(a_trajectory(**changes)) is reason
-
-
-def test_every_trajectory_ends_as_a_row_or_as_a_counted_drop() -> None:
-    """B35."""
-    batch = [a_trajectory(), a_trajectory(mask=[False] * 8), a_trajectory(stop=StopReason.ABORTED)]
-    outcome = rows_of(batch, [1.0, -1.0, 0.0])
-    assert [row.advantage for row in outcome.rows] == [1.0]
-    assert [(d.problem, d.sample, d.reason) for d in outcome.drops] == [
-        ("p7", 3, Unusable.EMPTY),
-        ("p7", 3, Unusable.ABORTED),
-    ]
-    with pytest.raises(ValueError, match="3 trajectories but 1 advantages"):
-        rows_of(batch, [1.0])
 
 
 @pytest.mark.parametrize(

@@ -149,12 +149,6 @@ class EndpointEngine:
     def reset_prefix_cache(self) -> None:
         """Weights never change, so cached prefixes stay true."""
 
-    def sleep(self) -> None:
-        """The server is not ours to rest."""
-
-    def wake(self) -> None:
-        """The server never slept."""
-
     # --- one request, in a thread --------------------------------------------------------------------------
 
     def _complete(self, request: GenerateRequest) -> None:

@@ -90,7 +90,6 @@ class LocalEngine:
         self._version = -1
         self._checked: dict[str, object] | None = None
         self._cache: KVCache | None = None
-        self._asleep = False
         self._table = RowTable(max_len)
         self._waiting: deque[_Turn] = deque()
         self._running: dict[str, GenerateRequest] = {}
@@ -146,15 +145,6 @@ class LocalEngine:
             self._preempt(session)
         for session in list(self._parked):
             self._forget(session)
-
-    def sleep(self) -> None:
-        """Give back the cache's memory; requests in flight wait and are recomputed after `wake`."""
-        self.reset_prefix_cache()
-        self._cache = None
-        self._asleep = True
-
-    def wake(self) -> None:
-        self._asleep = False
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -215,7 +205,7 @@ class LocalEngine:
         """Run one decode iteration; `timeout_s` is for engines that wait."""
         self.iteration += 1
         done, self._aborted = self._aborted, []
-        if self._in_flight and not self._asleep:
+        if self._in_flight:
             if self._model is None:
                 raise RuntimeError(f"engine {self._engine} has no weights: load_weights first")
             if self._cache is None:

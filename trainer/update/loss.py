@@ -40,16 +40,12 @@ class Clip:
     """Paper section 2.2.1. Binds for negative advantages only."""
     high: float = 0.28
     """Clip-Higher, paper section 2.2.1. Binds for positive advantages only."""
-    dual: float | None = None
-    """Second bound on the ratio for negative advantages; 3 in the released code, None in the paper."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.low <= 1 and self.high >= 0):
             raise ValueError(
                 f"clip is [1 - {self.low}, 1 + {self.high}]: low lies in [0, 1], high is 0 or more"
             )
-        if self.dual is not None and self.dual <= 1:
-            raise ValueError(f"the dual clip is {self.dual}: give a ratio above 1, or None")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +57,6 @@ class TokenSums:
     """Tokens of negative advantage whose ratio fell below the clip: no gradient."""
     num_clipped_high: int = 0
     """Tokens of positive advantage whose ratio rose above the clip: no gradient."""
-    num_clipped_dual: int = 0
     sum_ratio: float = 0.0
     sum_k3: float = 0.0
     """k3 estimate of KL(second || first), nats: ratio - 1 - log ratio."""
@@ -74,7 +69,6 @@ class TokenSums:
             num_tokens=self.num_tokens + other.num_tokens,
             num_clipped_low=self.num_clipped_low + other.num_clipped_low,
             num_clipped_high=self.num_clipped_high + other.num_clipped_high,
-            num_clipped_dual=self.num_clipped_dual + other.num_clipped_dual,
             sum_ratio=self.sum_ratio + other.sum_ratio,
             sum_k3=self.sum_k3 + other.sum_k3,
             sum_abs_dlogp=self.sum_abs_dlogp + other.sum_abs_dlogp,
@@ -178,7 +172,6 @@ def clipped_loss(
     weight_T: Tensor,
     mask_T: Tensor,
     clip: Clip,
-    correction_T: Tensor | None = None,
 ) -> tuple[Tensor, TokenSums]:
     """Negative clipped surrogate, summed: - sum_t weight * min(ratio A, clip(ratio, 1 - low, 1 + high) A).
 
@@ -192,7 +185,6 @@ def clipped_loss(
         weight_T: from `row_weights`.
         mask_T: bool; tokens outside contribute nothing, whatever they hold.
         clip: bounds of the ratio.
-        correction_T: optional importance weights from `truncated_weights`; no gradient flows through them.
 
     Returns:
         The scalar loss (0 with a graph when nothing is selected, so that collectives still run) and the
@@ -215,18 +207,14 @@ def clipped_loss(
     old_T = torch.where(mask_T, old_T, 0.0).detach()
     advantage_T = torch.where(mask_T, advantage_T, 0.0)
     weight_T = torch.where(mask_T, weight_T, 0.0)
-    if correction_T is not None:
-        weight_T = weight_T * torch.where(mask_T, correction_T, 0.0).detach()
 
     log_ratio_T = current_T - old_T
     ratio_T = log_ratio_T.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     above_T = (advantage_T > 0) & (ratio_T > 1 + clip.high)
     below_T = (advantage_T < 0) & (ratio_T < 1 - clip.low)
-    dual_T = (advantage_T < 0) & (ratio_T > (clip.dual if clip.dual is not None else math.inf))
     used_T = torch.where(above_T, 1 + clip.high, torch.where(below_T, 1 - clip.low, ratio_T))
-    used_T = torch.where(dual_T, clip.dual or 0.0, used_T)
     loss = -(weight_T * advantage_T * used_T).sum()
-    return loss, _sums(mask_T, log_ratio_T.detach(), below_T, above_T, dual_T)
+    return loss, _sums(mask_T, log_ratio_T.detach(), below_T, above_T)
 
 
 def _check_shapes(current_T: Tensor, *others_T: Tensor) -> None:
@@ -237,7 +225,7 @@ def _check_shapes(current_T: Tensor, *others_T: Tensor) -> None:
             )
 
 
-def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor, dual_T: Tensor) -> TokenSums:
+def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor) -> TokenSums:
     """One transfer from the device for all sums. Refuses numbers that are not finite, before any update."""
     log_ratio_T = log_ratio_T.double()
     ratio_T = log_ratio_T.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
@@ -247,13 +235,12 @@ def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor,
         mask_T.sum(),
         below_T.sum(),
         above_T.sum(),
-        dual_T.sum(),
         torch.where(mask_T, ratio_T, 0.0).sum(),
         torch.where(mask_T, ratio_T - 1 - log_ratio_T, 0.0).sum(),
         distance_T.sum(),
         largest,
     ]
-    tokens, low, high, dual, ratio, k3, distance, largest = torch.stack([t.double() for t in totals]).tolist()
+    tokens, low, high, ratio, k3, distance, largest = torch.stack([t.double() for t in totals]).tolist()
     if not math.isfinite(distance):
         raise ValueError(
             "a log-prob of a sampled token is not finite: the weights or the behaviour log-probs are broken; "
@@ -263,7 +250,6 @@ def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor,
         num_tokens=int(tokens),
         num_clipped_low=int(low),
         num_clipped_high=int(high),
-        num_clipped_dual=int(dual),
         sum_ratio=ratio,
         sum_k3=k3,
         sum_abs_dlogp=distance,
@@ -290,41 +276,7 @@ def mismatch_sums(trainer_T: Tensor, behaviour_T: Tensor, mask_T: Tensor) -> Tok
     _check_shapes(trainer_T, behaviour_T, mask_T)
     log_ratio_T = torch.where(mask_T, trainer_T - behaviour_T, 0.0).detach()
     nothing_T = torch.zeros_like(mask_T)
-    return _sums(mask_T, log_ratio_T, nothing_T, nothing_T, nothing_T)
-
-
-def truncated_weights(old_T: Tensor, behaviour_T: Tensor, cap: float) -> Tensor:
-    """Token importance weights of trainer over engine, min(exp(old - behaviour), cap), without gradient.
-
-    They scale a token's term in the numerator only; denominators stay.
-
-    >>> truncated_weights(torch.tensor([0.0, -1.0]), torch.tensor([-1.0, -1.0]), cap=2.0).tolist()
-    [2.0, 1.0]
-    """
-    if cap <= 0:
-        raise ValueError(f"the cap of the importance weights is {cap}: give a number above 0")
-    return (old_T - behaviour_T).detach().clamp(max=math.log(cap)).exp()
-
-
-def sequence_keep(log_ratio_T: Tensor, row_T: Tensor, num_rows: int, cap: float) -> list[bool]:
-    """Rows whose whole-sequence ratio of trainer over engine stays within [1 / cap, cap].
-
-    Drop the others before `row_weights` and packing, so that they leave the denominator too (B7).
-
-    Args:
-        log_ratio_T: old - behaviour of sampled tokens.
-        row_T: row number of each token.
-        num_rows: rows in the batch.
-        cap: largest ratio, at least 1.
-
-    >>> sequence_keep(torch.tensor([0.1, 0.1, 2.0]), torch.tensor([0, 0, 1]), num_rows=3, cap=3.0)
-    [True, False, True]
-    """
-    if cap < 1:
-        raise ValueError(f"the cap of the sequence ratio is {cap}: give 1 or more")
-    totals_N = torch.zeros(num_rows, dtype=torch.float64, device=log_ratio_T.device)
-    totals_N.index_add_(0, row_T, log_ratio_T.detach().double())
-    return (totals_N.abs() <= math.log(cap)).tolist()
+    return _sums(mask_T, log_ratio_T, nothing_T, nothing_T)
 
 
 # --- terms the paper removes, for experiment arms --------------------------------------------------------

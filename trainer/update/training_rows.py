@@ -7,7 +7,6 @@ in the conversation does not matter (public fault B23). Ids are taken as sampled
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,23 +37,6 @@ class Unusable(StrEnum):
     """No sampled token: an empty response, or one of tool text only."""
     BROKEN_LOGPROB = "broken_logprob"
     """The engine reported a log-prob that is not finite for a sampled token."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
-    """One trajectory that gave no row."""
-
-    problem: str
-    sample: int
-    reason: Unusable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Rows and drops together hold every trajectory once (B35)."""
-
-    rows: tuple[Row, ...]
-    drops: tuple[Drop, ...]
 
 
 def unusable(trajectory: Trajectory) -> Unusable | None:
@@ -127,26 +109,3 @@ def row_of(trajectory: Trajectory, advantage: float) -> Row:
         group=trajectory.problem,
         temperature=trajectory.T,
     )
-
-
-def rows_of(trajectories_N: Sequence[Trajectory], advantages_N: Sequence[float]) -> Rows:
-    """Rows of a batch; unusable trajectories become counted drops.
-
-    Raises:
-        ValueError: as `row_of`, or one advantage per trajectory is missing.
-
-    >>> rows_of([], [])
-    Rows(rows=(), drops=())
-    """
-    if len(trajectories_N) != len(advantages_N):
-        raise ValueError(
-            f"{len(trajectories_N)} trajectories but {len(advantages_N)} advantages: give one each"
-        )
-    rows, drops = [], []
-    for trajectory, advantage in zip(trajectories_N, advantages_N, strict=True):
-        reason = unusable(trajectory)
-        if reason is None:
-            rows.append(row_of(trajectory, advantage))
-        else:
-            drops.append(Drop(problem=trajectory.problem, sample=trajectory.sample, reason=reason))
-    return Rows(rows=tuple(rows), drops=tuple(drops))

@@ -38,10 +38,6 @@ class RolloutWork:
     def num_sampled(self) -> int:
         return sum(turn.num_sampled for turn in self.turns)
 
-    @property
-    def response_tokens(self) -> int:
-        return self.num_sampled + sum(turn.tool_tokens for turn in self.turns)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:

@@ -1,4 +1,4 @@
-"""The command line: run, cases, doctor, serve, bench. Heavy imports happen inside the commands."""
+"""The command line: run, cases, doctor, bench. Heavy imports happen inside the commands."""
 
 from __future__ import annotations
 
@@ -183,38 +183,3 @@ def _print(record: dict[str, Any]) -> None:
 def bench(context: typer.Context) -> None:
     """Measure throughput, latency and losses on the standard workload (`bench.sandbox`, not installed)."""
     raise typer.Exit(run_bench_module("bench.sandbox", context.args))
-
-
-@app.command()
-@one_line_errors()
-def serve(
-    secret_file: Annotated[Path, typer.Option(help="File with the shared secret, 16 characters or more.")],
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; beyond loopback only on a trusted network.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any free port.")] = 8765,
-    announce: Annotated[
-        Path | None, typer.Option(help="Write the address here once calls are accepted.")
-    ] = None,
-    workers: Workers = 2,
-    preload: Preload = "numpy,sympy",
-    queue_limit: Annotated[int, typer.Option(help="Calls waiting here; more are refused.")] = 1024,
-    min_isolation: MinIsolation = "files",
-) -> None:
-    """Serve calls over TCP until stopped: one such daemon per node."""
-    from sandbox.child.isolation import Level
-    from sandbox.client.connection import SandboxError
-    from sandbox.serve import run_node
-    from sandbox.server.start_up import StartError
-    from sandbox.settings import Settings, SettingsError
-
-    if min_isolation not in list(Level):
-        fail(f"min_isolation is {min_isolation!r}; give one of {', '.join(Level)}")
-    names = tuple(name.strip() for name in preload.split(",") if name.strip())
-    try:
-        settings = Settings(
-            workers=workers, preload=names, queue_limit=queue_limit, min_isolation=Level(min_isolation)
-        )
-        run_node(settings, host=host, port=port, secret_file=secret_file, announce=announce)
-    except (StartError, SandboxError, SettingsError) as error:
-        fail(str(error))

@@ -27,7 +27,7 @@ class Settings:
     preload: tuple[str, ...] = ("numpy", "sympy")
     """Modules that fork servers import beforehand, by name; one tier per entry, each with all before it."""
     python_path: tuple[str, ...] = ()
-    """Folders searched before the interpreter's own, and readable by calls: where a trusted module lies."""
+    """Folders searched before the interpreter's own, and readable by calls: where a preloaded module lies."""
     queue_limit: int | None = None
     """Calls waiting; one more is rejected with a retry-after. None: no limit."""
     min_isolation: Level = Level.FILES

@@ -1,4 +1,4 @@
-"""Frames between client, supervisor and node, and the bytes of a call and of a result.
+"""Frames between client and supervisor, and the bytes of a call and of a result.
 
 A frame is a 13-byte header (payload length, kind, number) and a payload. The number pairs a result with its call,
 so that whoever only forwards need not look inside. Nothing here trusts the other side: sizes are capped, JSON is
@@ -13,7 +13,6 @@ import re
 import struct
 from collections import deque
 from enum import IntEnum
-from typing import Any
 
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
 
@@ -50,10 +49,6 @@ class Kind(IntEnum):
     READY = 5
     FAILED = 6
     STATUS = 7
-    HEARTBEAT = 8
-    HELLO = 9
-    CREDIT = 10
-    SESSION_GONE = 11
 
 
 def pack(kind: Kind, number: int, payload: bytes = b"") -> bytes:
@@ -78,13 +73,8 @@ def take_batch(outbox: deque[bytes]) -> bytes:
 class FrameReader:
     """Cuts a byte stream into frames."""
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(self) -> None:
         self._buffer = bytearray()
-        self._max = max_frame_bytes
-
-    def raise_cap(self) -> None:
-        """Accept frames of any permitted size from now on."""
-        self._max = MAX_FRAME_BYTES
 
     def feed(self, data: bytes) -> list[tuple[Kind, int, bytes]]:
         """Frames completed by `data`.
@@ -97,9 +87,9 @@ class FrameReader:
         position = 0
         while len(self._buffer) - position >= _HEADER.size:
             length, kind, number = _HEADER.unpack_from(self._buffer, position)
-            if length > self._max:
-                raise WireError(f"a frame of {length} bytes is over the cap of {self._max}")
-            if not Kind.CALL <= kind <= Kind.SESSION_GONE:
+            if length > MAX_FRAME_BYTES:
+                raise WireError(f"a frame of {length} bytes is over the cap of {MAX_FRAME_BYTES}")
+            if not Kind.CALL <= kind <= Kind.STATUS:
                 raise WireError(f"unknown frame kind {kind}")
             start = position + _HEADER.size
             if len(self._buffer) < start + length:
@@ -275,18 +265,3 @@ def retry_after_s(result: ToolResult) -> float | None:
         return None
     found = _RETRY_AFTER.fullmatch(result.error.message)
     return float(found.group(1)) if found else None
-
-
-def as_mapping(payload: bytes) -> dict[str, Any]:
-    """A JSON object.
-
-    Raises:
-        WireError: it is none.
-    """
-    try:
-        record = json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"not JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise WireError("not a JSON object")
-    return record

@@ -27,7 +27,7 @@ def main(
     only: Annotated[
         str,
         typer.Option(
-            help="Sections, comma separated, or all: race, levels, session, deadline, waterfall, kills, dispatch, "
+            help="Sections, comma separated, or all: race, levels, session, deadline, waterfall, kills, "
             "offered, starvation, interference, burst, soak. The last ones take minutes and run only when named."
         ),
     ] = "",

@@ -20,7 +20,6 @@ SECTIONS = (
     "deadline",
     "waterfall",
     "kills",
-    "dispatch",
     "offered",
     "starvation",
     "interference",
@@ -106,7 +105,6 @@ def _alone(*, quick: bool, workers: int, size: int, rounds: int) -> dict[str, Ca
     return {
         "waterfall": lambda: race.waterfall(size=size, rounds=rounds, workers=workers),
         "kills": lambda: kills.kills(rounds=rounds, workers=workers),
-        "dispatch": lambda: offered.dispatch(size=size, rounds=rounds, workers=workers),
         "offered": lambda: offered.offered_load(size=size, workers=workers),
         "starvation": lambda: starvation.starvation(
             batches=1 if quick else 2, calls_per_s=20.0, rounds=1 if quick else 2, workers=workers

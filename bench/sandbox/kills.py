@@ -1,25 +1,18 @@
-"""kill -9 of a fork server, the supervisor, a node, under load: how soon do its calls end, and how."""
+"""Kill -9 of a fork server and of the supervisor under load: how soon their calls end, and how."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 from records.tool_call import Limits, ToolCall, ToolResult
 from sandbox.client.client import Sandbox
 from sandbox.client.tool_runner import ToolRunner
-from sandbox.nodes import Nodes
-from sandbox.server.fork_servers import PACKAGE_ROOT
 
 _CALL = "import time\ntime.sleep(0.25)\nprint('done')"
 LIMITS = Limits(cpu_s=5, wall_s=120)
@@ -30,19 +23,15 @@ LOAD = 48
 def kills(*, rounds: int, workers: int) -> dict[str, Any]:
     """For each victim: the longest time from the blow to the end of a call that the victim held, and all statuses.
 
-    `held` are the calls that ended as lost: those the victim was running, of a dead supervisor or node also those it
-    had accepted. `doubled` counts calls answered twice, `missing` calls never answered.
+    `held` are the calls that ended as lost: those the victim was running, of a dead supervisor also those it had
+    accepted. `doubled` counts calls answered twice, `missing` calls never answered.
 
     Args:
         rounds: blows of each kind.
         workers: cores of each sandbox.
     """
     table: dict[str, Any] = {}
-    for victim, strike in (
-        ("fork server", _kill_fork_server),
-        ("supervisor", _kill_supervisor),
-        ("node", _kill_node),
-    ):
+    for victim, strike in (("fork server", _kill_fork_server), ("supervisor", _kill_supervisor)):
         rows = [strike(workers) for _ in range(rounds)]
         table[victim] = {
             "longest_s": max(row["longest_s"] for row in rows),
@@ -62,33 +51,6 @@ def _kill_fork_server(workers: int) -> dict[str, Any]:
 def _kill_supervisor(workers: int) -> dict[str, Any]:
     with Sandbox(workers=workers, preload=()) as sandbox:
         return _blow(sandbox, lambda: os.kill(int(sandbox.started["supervisor"]), signal.SIGKILL))
-
-
-def _kill_node(workers: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "secret").write_text(secrets.token_hex(16))
-        started = [_start_node(folder, f"node-{k}", workers) for k in range(2)]
-        try:
-            secret = (folder / "secret").read_bytes()
-            with Nodes([address for _, address in started], secret=secret) as nodes:
-                return _blow(nodes, started[0][0].kill)
-        finally:
-            for process, _ in started:
-                process.terminate()
-                process.wait(30)
-
-
-def _start_node(folder: Path, name: str, workers: int) -> tuple[subprocess.Popen[bytes], str]:
-    place = folder / name
-    command = [sys.executable, "-m", "sandbox", "serve", "--secret-file", str(folder / "secret")]
-    command += ["--port", "0", "--announce", str(place), "--preload", "", "--workers", str(workers)]
-    process = subprocess.Popen(command, cwd=PACKAGE_ROOT)
-    while not (place.exists() and place.read_text()):
-        if process.poll() is not None:
-            raise RuntimeError("a node did not start")
-        time.sleep(0.02)
-    return process, place.read_text()
 
 
 def _blow(runner: ToolRunner, strike: Callable[[], None]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Latency against offered load, the cores that the paper's load needs, and batch dispatch against per-call."""
+"""Latency against offered load, and the cores that the paper's load needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
-from bench.sandbox.race import CALM, SHARP, is_right, measure, percentiles_ms
+from bench.sandbox.race import CALM, is_right, measure, percentiles_ms
 from bench.sandbox.workload import Program, mix
 from records.tool_call import ToolCall, ToolResult
 from sandbox.client.client import Sandbox
 from sandbox.client.tool_runner import ToolRunner
-from sandbox.dispatch import BatchDispatch
 
 PAPER_CALLS = 45_000
 """Tool calls of one training step (paper, section 3.1)."""
@@ -91,52 +90,3 @@ def cores_needed(calls_per_core_s: float, rows: list[dict[str, Any]]) -> dict[st
     for phase_s in PHASES_S if fitting else ():
         cores[f"over {phase_s:g} s"] = PAPER_CALLS / phase_s / (max(fitting) * calls_per_core_s)
     return cores
-
-
-def dispatch(*, size: int, rounds: int, workers: int) -> dict[str, Any]:
-    """Per-call dispatch against the paper's batches on the same programs, 64 in flight, with and without loops.
-
-    Args:
-        size: programs of a pass.
-        rounds: turns of each.
-        workers: cores of the sandbox.
-    """
-    policies: dict[str, dict[str, Any] | None] = {
-        "per call": None,
-        "batches of 32, answered together": {"num_senders": 2, "batch_size": 32},
-        "batches of 64, 32 senders, answered together": {"num_senders": 32, "batch_size": 64},
-        "batches of 32, answered one by one": {
-            "num_senders": 2,
-            "batch_size": 32,
-            "answers_together": False,
-        },
-    }
-    table: dict[str, dict[str, Any]] = {}
-    with Sandbox(workers=workers, slots_per_worker=max(1, 64 // workers)) as sandbox:
-        measure(sandbox, mix(100, loops=False), in_flight=16, limits=CALM)
-        for loops in (False, True):
-            figures: dict[str, list[tuple[float, list[float], int]]] = {name: [] for name in policies}
-            programs, limits = mix(size, loops=loops), SHARP if loops else CALM
-            for _ in range(rounds):
-                for name, policy in policies.items():
-                    figures[name].append(_pass(sandbox, policy, programs, limits))
-            table["with loops" if loops else "without loops"] = {
-                name: {
-                    "goodput": statistics.median(goodput for goodput, _, _ in passes),
-                    "print_ms": percentiles_ms([s for _, seconds, _ in passes for s in seconds]),
-                    "bad": sum(bad for _, _, bad in passes),
-                }
-                for name, passes in figures.items()
-            }
-    return table
-
-
-def _pass(
-    sandbox: Sandbox, policy: dict[str, Any] | None, programs: list[Program], limits: Any
-) -> tuple[float, list[float], int]:
-    if policy is None:
-        score = measure(sandbox, programs, in_flight=64, limits=limits)
-    else:
-        with BatchDispatch(sandbox, **policy) as batches:
-            score = measure(batches, programs, in_flight=64, limits=limits)
-    return score.goodput, score.latency_s.get("print", []), score.num_wrong + score.num_lost + score.num_late

@@ -14,7 +14,6 @@ from bench.sandbox.workload import Program, mix
 from records.tool_call import Limits, Status, ToolCall, ToolResult
 from sandbox.client.client import Sandbox
 from sandbox.client.tool_runner import ToolRunner
-from sandbox.dispatch import BatchDispatch
 
 CALM = Limits(cpu_s=10, wall_s=120)
 SHARP = Limits(cpu_s=2, wall_s=2)
@@ -214,7 +213,7 @@ def ratios(rounds: list[dict[str, Any]], key: str) -> dict[str, Any]:
 def waterfall(*, size: int, rounds: int, workers: int) -> list[dict[str, Any]]:
     """Goodput as each idea is added.
 
-    A process per call, preloading, no batch barrier, tiers, huge pages, pages that the fork copies at once.
+    A process per call, preloading, tiers, huge pages, pages that the fork copies at once.
     """
     programs = mix(size, loops=False)
     to_last_tier = [
@@ -225,26 +224,19 @@ def waterfall(*, size: int, rounds: int, workers: int) -> list[dict[str, Any]]:
     for _ in range(rounds):
         spawned = peers.spawn_goodput(programs[:60], workers)
         figures.setdefault("spawn an interpreter per call", []).append(spawned)
-        for name, batch, disabled, has_barrier in (
-            ("+ fork from a preloaded interpreter, batches of 32", to_last_tier, _SMALL_LAZY, True),
-            ("+ no batch barrier", to_last_tier, _SMALL_LAZY, False),
-            ("+ the cheapest tier", programs, _SMALL_LAZY, False),
-            ("+ huge pages", programs, ("eager_pages",), False),
-            ("+ pages copied by the fork", programs, (), False),
+        for name, batch, disabled in (
+            ("+ fork from a preloaded interpreter", to_last_tier, _SMALL_LAZY),
+            ("+ the cheapest tier", programs, _SMALL_LAZY),
+            ("+ huge pages", programs, ("eager_pages",)),
+            ("+ pages copied by the fork", programs, ()),
         ):
             with Sandbox(
                 workers=workers, slots_per_worker=64 // workers, disabled_layers=disabled
             ) as sandbox:
                 measure(sandbox, batch[:40], in_flight=64, limits=CALM)
-                figures.setdefault(name, []).append(_goodput(sandbox, batch, has_barrier))
+                score = measure(sandbox, batch, in_flight=64, limits=CALM)
+                figures.setdefault(name, []).append(score.goodput)
     return [
         {"step": name, "goodput": statistics.median(values), "low": min(values), "high": max(values)}
         for name, values in figures.items()
     ]
-
-
-def _goodput(sandbox: Sandbox, programs: list[Program], has_barrier: bool) -> float:
-    if not has_barrier:
-        return measure(sandbox, programs, in_flight=64, limits=CALM).goodput
-    with BatchDispatch(sandbox, num_senders=2, batch_size=32) as batches:
-        return measure(batches, programs, in_flight=64, limits=CALM).goodput

@@ -32,16 +32,16 @@ def starvation(
         batches: of answers, in a round.
         calls_per_s: tool calls per second, the same in both arrangements.
         rounds: turns of each arrangement.
-        workers: cores of the pool of tool calls. The trusted pool has 1 and runs at lower priority.
+        workers: cores of the pool of tool calls. The pool of answers has 1 and runs at lower priority.
         seed: of arrivals and of which proofs are slow.
     """
     plan = _plan(batches, calls_per_s, random.Random(seed))
-    waits: dict[str, list[float]] = {"trusted pool": [], "one shared pool": []}
-    proofs: dict[str, list[float]] = {"trusted pool": [], "one shared pool": []}
+    waits: dict[str, list[float]] = {"own pool": [], "one shared pool": []}
+    proofs: dict[str, list[float]] = {"own pool": [], "one shared pool": []}
     num_bad = 0
-    with Sandbox(workers=workers) as tools, Sandbox(workers=1, preload=(), niceness=19) as trusted:
+    with Sandbox(workers=workers) as tools, Sandbox(workers=1, preload=(), niceness=19) as answers:
         for _ in range(rounds):
-            for name, pool in (("trusted pool", trusted), ("one shared pool", tools)):
+            for name, pool in (("own pool", answers), ("one shared pool", tools)):
                 tool_s, proof_s, bad = _play(plan, tools, pool)
                 waits[name] += tool_s
                 proofs[name] += proof_s

@@ -9,7 +9,6 @@ import select
 import socket
 import subprocess
 import threading
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,10 @@ from records.errors import UserError
 from sandbox.server import call_folders, fork_servers, orphans
 from sandbox.server.supervisor_state import READ_BYTES
 from sandbox.settings import Settings
-from sandbox.wire import FrameReader, Kind, WireError, pack, take_batch
+from sandbox.wire import FrameReader, Kind, WireError, take_batch
 
 if TYPE_CHECKING:
     from sandbox.client.client import Caller
-
-MISSED_HEARTBEATS = 5
-"""A node that answers none of so many is taken for dead."""
 
 
 class SandboxError(UserError):
@@ -33,11 +29,9 @@ class SandboxError(UserError):
 class Link:
     """The socket to one supervisor, and the thread that reads it."""
 
-    def __init__(self, owner: Caller, link: socket.socket, *, heartbeat_s: float | None = None) -> None:
+    def __init__(self, owner: Caller, link: socket.socket) -> None:
         self._owner = owner
         self._socket = link
-        self._heartbeat_s = heartbeat_s
-        self._heard_t = time.monotonic()
         self._reader = FrameReader()
         self._outbox: deque[bytes] = deque()
         self._send_lock = threading.Lock()
@@ -90,22 +84,18 @@ class Link:
         events = select.POLLIN
         poller.register(self._socket.fileno(), events)
         while not self._is_closing:
-            for descriptor, _ in poller.poll(self._pause_ms()):
+            pause_s = self._owner.on_pause()
+            for descriptor, _ in poller.poll(None if pause_s is None else 1000 * pause_s):
                 if descriptor == self._wake_read:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._wake_read, 4096)
-            if not (self._read() and self._is_heard()) and not self._is_closing:
+            if not self._read() and not self._is_closing:
                 self._owner._on_death(self)
                 return
             wanted = select.POLLIN | (0 if self._flush() else select.POLLOUT)
             if wanted != events:
                 events = wanted
                 poller.modify(self._socket.fileno(), events)
-
-    def _pause_ms(self) -> float | None:
-        """How long the line may be silent before there is something to do."""
-        waits = (self._heartbeat_s, self._owner.on_pause())
-        return min((1000 * wait_s for wait_s in waits if wait_s is not None), default=None)
 
     def _flush(self) -> bool:
         with self._send_lock:
@@ -132,21 +122,11 @@ class Link:
             return False
         if not data:
             return False
-        self._heard_t = time.monotonic()
         try:
             self._owner._on_frames(self._reader.feed(data))
         except WireError:
             return False
         return True
-
-    def _is_heard(self) -> bool:
-        """Ask for a sign of life when the line is silent; False after several went unanswered."""
-        if self._heartbeat_s is None:
-            return True
-        silent_s = time.monotonic() - self._heard_t
-        if silent_s >= self._heartbeat_s:
-            self.send(pack(Kind.HEARTBEAT, 0))
-        return silent_s < MISSED_HEARTBEATS * self._heartbeat_s
 
     def close(self) -> None:
         """Hang up; the supervisor cleans up and ends."""

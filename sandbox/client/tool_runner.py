@@ -1,4 +1,4 @@
-"""What everything that runs tool calls can do, given that it can submit one: the sandbox, its nodes, batch dispatch."""
+"""`ToolRunner`, the interface of everything that runs tool calls."""
 
 from __future__ import annotations
 

@@ -150,8 +150,6 @@ class Supervisor:
         elif descriptor == self.seats.cleaner.descriptor:
             self.seats.collect()
             self.sessions.seat_waiting()
-        else:
-            self._on_other(descriptor)
 
     def guarded(self, *pendings: Pending) -> Guard:
         """Let no fault end the loop: it is counted, and the calls it concerns end as lost."""
@@ -167,9 +165,6 @@ class Supervisor:
             text = f"the sandbox failed at this call: {type(error).__name__}: {error}"
             self.answer(pending, refusal(Status.LOST, text))
         return True
-
-    def _on_other(self, descriptor: int) -> None:
-        """A descriptor closed in this very round; a node has its listener here."""
 
     def _seconds_to_next(self) -> float:
         until = self.watch.next_t()
@@ -207,11 +202,6 @@ class Supervisor:
             self.sessions.close(connection, payload.decode("utf-8", "replace"))
         elif kind is Kind.STATUS:
             self._post(connection, pack(Kind.STATUS, number, json.dumps(self.status()).encode()))
-        elif kind is Kind.HEARTBEAT:
-            self._post(connection, pack(Kind.HEARTBEAT, number, self._load().encode()))
-
-    def _load(self) -> str:
-        return json.dumps({"free": self.settings.num_slots - len(self.runs), "queued": len(self.queue)})
 
     def status(self) -> dict[str, object]:
         """Figures for people and tests."""

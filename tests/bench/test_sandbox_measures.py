@@ -109,7 +109,7 @@ def test_a_record_with_a_lost_call_is_not_valid() -> None:
     entry = {"wrong": 0, "lost": 0}
     assert is_valid({"rounds": [entry]})
     assert not is_valid({"rounds": [{**entry, "lost": 1}]})
-    assert not is_valid({"rounds": [], "kills": {"node": {"missing": 1, "doubled": 0}}})
+    assert not is_valid({"rounds": [], "kills": {"supervisor": {"missing": 1, "doubled": 0}}})
     assert not is_valid({"rounds": [], "soak": {"faults": 1}})
 
 

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,21 +41,6 @@ def run(sandbox: Sandbox) -> Callable[..., ToolResult]:
         return sandbox.run(new_call(code, **fields))  # type: ignore[arg-type]
 
     return run_code
-
-
-def start_node(
-    folder: Path, name: str, root: Path, *options: str, secret: bytes
-) -> tuple[subprocess.Popen[bytes], str]:
-    """A node daemon of its own, and its address once it accepts calls."""
-    (folder / "secret").write_bytes(secret)
-    place = folder / name
-    command = [sys.executable, "-m", "sandbox", "serve", "--secret-file", str(folder / "secret")]
-    command += ["--port", "0", "--announce", str(place), "--preload", "", "--workers", "1", *options]
-    process = subprocess.Popen(command, cwd=root)
-    while not (place.exists() and place.read_text()):
-        assert process.poll() is None
-        time.sleep(0.05)
-    return process, place.read_text()
 
 
 def state_of(pid: int) -> str:

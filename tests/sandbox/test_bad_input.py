@@ -1,54 +1,64 @@
-"""Bad input gets a clear status or error, and the sandbox or node that got it goes on."""
+"""Bad input gets a clear status or error, and the sandbox that receives it goes on."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import secrets
 import socket
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from records.tool_call import Limits, Status, ToolCall, ToolResult
 from sandbox.client.client import Sandbox
-from sandbox.nodes import Nodes
-from sandbox.serve import proof_of
+from sandbox.server import fork_servers
+from sandbox.settings import Settings
 from sandbox.wire import MAX_FRAME_BYTES, FrameReader, Kind, decode_result, pack
-from tests.sandbox.conftest import new_call, start_node
+from tests.sandbox.conftest import new_call
 
+Run = Callable[[ToolCall], ToolResult]
 _HEADER = struct.Struct("<IBQ")
 _CALL = struct.Struct("<III dd QQ 16s")
-Run = Callable[[ToolCall], ToolResult]
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Iterator[tuple[str, bytes]]:
-    folder = tmp_path_factory.mktemp("node")
-    secret = secrets.token_hex(16).encode()
-    process, address = start_node(folder, "node", project_root, secret=secret)
-    yield address, secret
-    process.terminate()
+@pytest.fixture
+def run(sandbox: Sandbox) -> Callable[[ToolCall], ToolResult]:
+    """Run a call, then one more that must be fine."""
+
+    def run_and_go_on(call: ToolCall) -> ToolResult:
+        result = sandbox.run(call)
+        assert sandbox.run(new_call("6 * 7")).value == "42"
+        return result
+
+    return run_and_go_on
+
+
+@contextlib.contextmanager
+def _supervisor() -> Iterator[tuple[socket.socket, FrameReader]]:
+    """The line of a supervisor, held by a client that is free to misbehave. It ends by itself once the line closes."""
+    settings = Settings(workers=1, preload=(), niceness=0, decayed_niceness=0)
+    link, theirs = socket.socketpair()
+    process = subprocess.Popen(
+        fork_servers.command(settings.python, "server.supervise", settings.to_text()),
+        stdin=theirs.fileno(),
+        env=fork_servers.clean_environment(),
+        process_group=0,
+    )
+    theirs.close()
+    link.settimeout(60)
+    reader = FrameReader()
+    with link:
+        assert _next(link, reader)[0] is Kind.READY
+        yield link, reader
     assert process.wait(30) == 0
 
 
-@pytest.fixture(params=["in process", "node"])
-def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Runs a call, then one more that must be fine."""
-    if request.param == "in process":
-        runner = request.getfixturevalue("sandbox")
-        yield lambda call: _run_and_go_on(runner, call)
-    else:
-        address, secret = request.getfixturevalue("node")
-        with Nodes([address], secret=secret) as nodes:
-            yield lambda call: _run_and_go_on(nodes, call)
-
-
-def _run_and_go_on(runner: Sandbox | Nodes, call: ToolCall) -> ToolResult:
-    result = runner.run(call)
-    assert runner.run(new_call("6 * 7")).value == "42"
-    return result
+@pytest.fixture(scope="module")
+def line() -> Iterator[tuple[socket.socket, FrameReader]]:
+    with _supervisor() as line:
+        yield line
 
 
 def test_nul_bytes_in_the_source_are_an_error_of_the_code(run: Run) -> None:
@@ -107,27 +117,10 @@ def test_a_limit_out_of_range_is_rejected_with_the_range(run: Run, limits: Limit
     assert said in result.error.message
 
 
-def _enter(node: tuple[str, bytes]) -> tuple[socket.socket, FrameReader]:
-    """A client past the door that is free to misbehave."""
-    address, secret = node
-    host, port = address.split(":")
-    link = socket.create_connection((host, int(port)), timeout=60)
-    reader = FrameReader()
-    nonce = _next(link, reader)[2]
-    link.sendall(pack(Kind.HELLO, 0, proof_of(secret, nonce)))
-    assert _next(link, reader)[0] is Kind.READY
-    return link, reader
-
-
 def _next(link: socket.socket, reader: FrameReader) -> tuple[Kind, int, bytes]:
     while not (frames := reader.feed(link.recv(65536))):
         pass
     return frames[0]
-
-
-def _is_up(node: tuple[str, bytes]) -> bool:
-    with Nodes([node[0]], secret=node[1]) as nodes:
-        return nodes.run(new_call("1 + 1")).value == "2"
 
 
 @pytest.mark.parametrize(
@@ -140,12 +133,10 @@ def _is_up(node: tuple[str, bytes]) -> bool:
     ],
     ids=["over the cap", "the longest length", "unknown kind", "garbage"],
 )
-def test_a_stream_that_is_no_frames_is_hung_up_on(node: tuple[str, bytes], data: bytes) -> None:
-    link, _ = _enter(node)
-    with link:
+def test_a_stream_that_is_no_frames_is_hung_up_on(data: bytes) -> None:
+    with _supervisor() as (link, _):
         link.sendall(data)
         assert link.recv(100) == b""
-    assert _is_up(node)
 
 
 def _payload(
@@ -172,38 +163,30 @@ def _payload(
     ids=["empty", "short", "garbage", "cut", "name", "long name", "negative", "nan", "memory", "source"],
 )
 def test_a_call_that_is_none_is_rejected_and_the_line_stays_open(
-    node: tuple[str, bytes], payload: bytes, said: str
+    line: tuple[socket.socket, FrameReader], payload: bytes, said: str
 ) -> None:
-    link, reader = _enter(node)
-    with link:
-        link.sendall(pack(Kind.CALL, 7, payload))
-        kind, number, answer = _next(link, reader)
-        result = decode_result(answer, "x")
-        assert (kind, number, result.status) == (Kind.RESULT, 7, Status.REJECTED)
-        assert result.error is not None
-        assert said in result.error.message
-        link.sendall(pack(Kind.CALL, 8, _payload(b"3 + 4")))
-        assert decode_result(_next(link, reader)[2], "x").value == "7"
+    link, reader = line
+    link.sendall(pack(Kind.CALL, 7, payload))
+    kind, number, answer = _next(link, reader)
+    result = decode_result(answer, "x")
+    assert (kind, number, result.status) == (Kind.RESULT, 7, Status.REJECTED)
+    assert result.error is not None
+    assert said in result.error.message
+    link.sendall(pack(Kind.CALL, 8, _payload(b"3 + 4")))
+    assert decode_result(_next(link, reader)[2], "x").value == "7"
 
 
-def test_an_unknown_session_or_call_is_no_fault(node: tuple[str, bytes]) -> None:
-    with Nodes([node[0]], secret=node[1]) as nodes:
-        nodes.close_session("never opened")
-        nodes.cancel("never sent")
-        assert nodes.run(new_call("1")).value == "1"
-    link, reader = _enter(node)
-    with link:
-        link.sendall(pack(Kind.CLOSE_SESSION, 0, b"\xffnever opened") + pack(Kind.CANCEL, 99))
-        link.sendall(pack(Kind.RESULT, 5, b"not from a client") + pack(Kind.STATUS, 6))
-        kind, number, _ = _next(link, reader)
-        assert (kind, number) == (Kind.STATUS, 6)
+def test_an_unknown_session_or_call_is_no_fault(line: tuple[socket.socket, FrameReader]) -> None:
+    link, reader = line
+    link.sendall(pack(Kind.CLOSE_SESSION, 0, b"\xffnever opened") + pack(Kind.CANCEL, 99))
+    link.sendall(pack(Kind.RESULT, 5, b"not from a client") + pack(Kind.STATUS, 6))
+    kind, number, _ = _next(link, reader)
+    assert (kind, number) == (Kind.STATUS, 6)
 
 
-def test_a_client_that_is_gone_takes_its_calls_along(node: tuple[str, bytes]) -> None:
-    link, reader = _enter(node)
-    with link:
+def test_a_client_that_is_gone_takes_its_calls_along() -> None:
+    with _supervisor() as (link, reader):
         sleeper = _payload(b"import time\ntime.sleep(600)", wall_s=600.0)
         link.sendall(b"".join(pack(Kind.CALL, number, sleeper) for number in range(1, 9)))
         link.sendall(pack(Kind.STATUS, 9))
         _next(link, reader)
-    assert _is_up(node)

@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from statsmodels.stats.multitest import multipletests
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm-adjusted p values, in the order given: for the declared primary family.
+
+    Equal to statsmodels' `multipletests`, which collects all garbage at each call: a second for the claims of a run.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]  # .01*3, then max(.03*2, .03), then max(.04, .06)
     [0.03, 0.06, 0.06]
     >>> holm([])
     []
     """
-    return _adjusted(p_values, "holm")
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Benjamini-Hochberg adjusted p values, in the order given: for tables of many categories.
-
-    >>> [round(p, 3) for p in benjamini_hochberg([0.01, 0.04, 0.03])]
-    [0.03, 0.04, 0.04]
-    """
-    return _adjusted(p_values, "fdr_bh")
-
-
-def _adjusted(p_values: Sequence[float], method: str) -> list[float]:
-    return np.asarray(multipletests(p_values, method=method)[1]).tolist() if len(p_values) else []
+    p, order = np.asarray(p_values, float), np.argsort(p_values)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return adjusted.tolist()
 
 
 def holm_confidence(p_values: Sequence[float], alpha: float = 0.05) -> list[float]:

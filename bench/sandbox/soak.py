@@ -73,7 +73,9 @@ def num_zombies(parents: list[int]) -> int:
 
 
 def _num_files(root: Path) -> int:
-    """Files and folders below the folders of the seats."""
-    return sum(len(names) + len(folders) for _, folders, names in os.walk(root)) - sum(
-        1 for entry in root.iterdir() if entry.is_dir()
-    )
+    """Files and folders below the folders of the seats, without the system that is mounted into their views."""
+    device, found = root.stat().st_dev, 0
+    for place, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if os.lstat(os.path.join(place, name)).st_dev == device]
+        found += len(names) + len(folders)
+    return found - sum(1 for entry in root.iterdir() if entry.is_dir() and entry.stat().st_dev == device)

@@ -195,7 +195,7 @@ def _run_plan(
     with ExitStack() as stack:
         sampler = stack.enter_context(_open(plan, place, settings, view, runtime))
         run_code = (
-            stack.enter_context(open_services(runtime.sandbox_workers))
+            stack.enter_context(open_services(runtime.sandbox_workers, _call_record(runtime)))
             if any(questions.needs_backend for questions in asked)
             else None
         )
@@ -288,11 +288,16 @@ def _open(plan: EvalPlan, place: Place, settings: Any, view: Any, runtime: Runti
         )
 
 
-def open_services(workers: int) -> AbstractContextManager[RunCode]:
+def _call_record(runtime: RuntimeSection) -> Path | None:
+    """The run's record of calls near their limit, where a run is to repeat."""
+    return runtime.folder.near_limit_calls if runtime.deterministic else None
+
+
+def open_services(workers: int, call_record: Path | None = None) -> AbstractContextManager[RunCode]:
     """A sandbox with the simulated services of BFCL's conversations."""
     from evaluation.conversations.bfcl_services import open_services as start
 
-    return start(workers)
+    return start(workers, call_record)
 
 
 def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode | None) -> Any:

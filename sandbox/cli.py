@@ -150,7 +150,7 @@ def doctor(
 ) -> None:
     """Show each isolation layer: in use, or missing and why; then run one call. Exit status 1 below the minimum."""
     from records.tool_call import ToolCall
-    from sandbox.child.isolation import Level
+    from sandbox.layers import Level
 
     with _open(1, preload, "none") as sandbox:
         said = sandbox.started

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
-from sandbox.child.isolation import Layer, Level
+from sandbox.layers import Layer, Level
 
 
 class SettingsError(ValueError):

@@ -7,12 +7,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from evaluation.conversations.conversation import ScriptFailed
 from evaluation.conversations.native_chat import NativeChat, follow_up
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall
 from sandbox.client.client import Sandbox
+from sandbox.client.near_limit import NearLimitCalls, surroundings
 from trainer.rollout.chat_text import ChatText
 from verifier.benchmarks.bfcl_calls import Kind, kind_of
 from verifier.benchmarks.bfcl_episodes import (
@@ -61,20 +63,22 @@ class FunctionScript:
 
 
 @contextmanager
-def open_services(workers: int) -> Iterator[RunCode]:
+def open_services(workers: int, call_record: Path | None = None) -> Iterator[RunCode]:
     """A sandbox that holds the simulated services; calls start from the same state, so nothing is kept between them.
 
     Args:
         workers: CPU cores it may fill.
+        call_record: file of the calls near their limit, which then end alike in the whole run; None: none is kept.
     """
     numbers = itertools.count()
     with Sandbox(workers=workers, preload=PRELOAD) as sandbox:
+        tool = sandbox if call_record is None else NearLimitCalls(sandbox, call_record, surroundings(PRELOAD))
 
         def run_code(code: str, stdin: str) -> Ran:
             call = ToolCall(
                 id=f"services{next(numbers)}", code=code, stdin=stdin, limits=Limits(**CALL_LIMITS)
             )
-            done = sandbox.run(call)
+            done = tool.run(call)
             fault = "" if done.status is Status.OK else f"{done.status}: {done.error}"
             return Ran(done.stdout, fault, done.status not in _THEIRS)
 

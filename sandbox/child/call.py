@@ -15,8 +15,8 @@ from typing import Any
 
 from records.tool_call import Limits
 from sandbox.child import kernel, random_streams, runner
-from sandbox.child.isolation import Layer
 from sandbox.child.jail import Jail
+from sandbox.layers import Layer
 from sandbox.server.child_bytes import CELL_HEADER, SET_UP
 from sandbox.wire import decode_call
 

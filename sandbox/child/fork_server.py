@@ -20,16 +20,17 @@ import struct
 import sys
 import threading
 import time
+import types
 from enum import IntEnum
 from typing import Any
 
 from sandbox.child import kernel, random_streams, runner
 from sandbox.child.call import Launch
-from sandbox.child.isolation import Layer
 from sandbox.child.jail import Jail, JailPlan, lower_priority, move_high
 from sandbox.child.rehearsal import lay_out_memory, rehearse
 from sandbox.child.warmup import import_and_use
-from sandbox.server.call_folders import Places
+from sandbox.layers import Layer
+from sandbox.places import Places
 from sandbox.server.preload_tiers import STANDARD
 
 REQUEST = struct.Struct("<BIQd")
@@ -40,6 +41,9 @@ REPLY = struct.Struct("<BIiidQ")
 
 IDLE_CLASS = 20
 """Stands for a niceness beyond 19: the scheduler's idle class."""
+_COMPRESSORS = ("bz2", "lzma", "zlib")
+"""Libraries that `shutil` imports to find out whether they exist. A call that compresses imports them by itself; mapped
+in a fork server they would make each fork a sixth longer."""
 GC_THRESHOLDS = (20_000, 20, 20)
 """Compiling a short program alone would pass the usual 700 objects, and a collection touches cold memory."""
 
@@ -64,8 +68,12 @@ class Op(IntEnum):
 
 def preload(modules: list[str]) -> None:
     """Import by name and use a little, so that lazily built tables are shared by all children."""
+    absent = [name for name in _COMPRESSORS if name not in sys.modules]
+    sys.modules.update({name: types.ModuleType(name) for name in absent})
     for name in STANDARD:
         importlib.import_module(name)
+    for name in absent:
+        del sys.modules[name]
     for name in modules:
         import_and_use(name)
 
@@ -208,7 +216,8 @@ def _step_back(pid: int, niceness: int) -> None:
 
     The kernel keeps a priority per thread, and a new thread takes that of the one that starts it.
     """
-    done: set[int] = set()
+    _step_thread_back(pid, niceness)
+    done = {pid}
     while left := _threads_of(pid) - done:
         for thread in left:
             with contextlib.suppress(ProcessLookupError):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from sandbox.child import kernel, seccomp
 from sandbox.child import root_view as view
-from sandbox.child.isolation import Layer
-from sandbox.server.call_folders import Places
+from sandbox.layers import Layer
+from sandbox.places import Places
 
 MAX_FILE_BYTES = 2**22
 MAX_DESCRIPTORS = 128

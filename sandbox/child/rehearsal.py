@@ -18,7 +18,7 @@ import sys
 from records.tool_call import Limits, ToolCall
 from sandbox.child import kernel, pages, random_streams, runner
 from sandbox.child.call import JOB_FD, Launch, new_job_file
-from sandbox.child.isolation import Layer
+from sandbox.layers import Layer
 from sandbox.wire import decode_call, encode_call
 
 ROUNDS = 12

@@ -16,9 +16,9 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from records.tool_call import Status, ToolCall, ToolResult
-from sandbox.child.isolation import Layer, Level
 from sandbox.client.connection import Link, ProcessLink, SandboxError
 from sandbox.client.tool_runner import ToolRunner
+from sandbox.layers import Layer, Level
 from sandbox.settings import Settings
 from sandbox.wire import (
     REJECTED_PREFIX,

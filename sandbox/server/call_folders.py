@@ -9,19 +9,16 @@ seat take nothing from another.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import os
 import shutil
 import stat
 import tempfile
-
-# Not hashlib: it maps libcrypto into every fork server, and each fork copies the tables of twenty more mappings.
-from _blake2 import blake2b
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandbox.child import kernel
+from sandbox.places import Places
 
 _PREFIX = "sandbox-"
 MAX_FILES = 4096
@@ -56,44 +53,6 @@ def remove_root(root: str) -> None:
             with contextlib.suppress(OSError):
                 empty(f"{root}/stores/{store}/call", f"{root}/stores/{store}/trash")
     shutil.rmtree(root, ignore_errors=True)
-
-
-@functools.cache
-def _store_name(salt: str, seat: int) -> str:
-    return blake2b(f"{salt} {seat}".encode(), digest_size=8).hexdigest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where the folders of the seats lie. Plain values, so that fork servers get the same."""
-
-    root: str
-    salt: str
-    """Makes the name of a store impossible to guess for the code in another seat."""
-    inside: str = ""
-    """Path of a call's folder in its private root; empty where it has none."""
-
-    @property
-    def view(self) -> str:
-        return f"{self.root}/view"
-
-    def store_of(self, seat: int) -> str:
-        return f"{self.root}/stores/{_store_name(self.salt, seat)}"
-
-    def call_of(self, seat: int) -> str:
-        """The folder of the call in this seat, as the supervisor sees it."""
-        return f"{self.store_of(seat)}/call"
-
-    def trash_of(self, seat: int) -> str:
-        return f"{self.store_of(seat)}/trash"
-
-    def root_of(self, seat: int) -> str:
-        """The private root of a seat."""
-        return f"{self.root}/roots/{seat}"
-
-    def shown_to(self, seat: int) -> str:
-        """The folder of the call in this seat, as its code sees it."""
-        return self.inside or self.call_of(seat)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -110,11 +110,15 @@ class Fleet:
 
     def pick(self, servers: Collection[Server], tier: int) -> Server | None:
         """The least busy ready one of a tier, else of the next richer tier, else any; None when none is ready."""
-        ready = [server for server in servers if server.is_ready]
-        best = min((server.tier for server in ready if server.tier >= tier), default=None)
-        if best is None:
-            return ready[0] if ready else None
-        return min((server for server in ready if server.tier == best), key=lambda server: len(server.seats))
+        best, spare = None, None
+        for server in servers:
+            if not server.is_ready:
+                continue
+            if server.tier < tier:
+                spare = spare or server
+            elif best is None or (server.tier, len(server.seats)) < (best.tier, len(best.seats)):
+                best = server
+        return best or spare
 
     def keep_house(self, servers: Collection[Server], now: float) -> bool:
         """Send what waits, end what does not start; False when none has been ready for too long."""

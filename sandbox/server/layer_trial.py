@@ -15,9 +15,9 @@ from pathlib import Path
 from records.tool_call import Limits, ToolCall
 from sandbox.child.call import new_job_file
 from sandbox.child.fork_server import REPLY, Op
-from sandbox.child.isolation import IsolationReport, Layer
 from sandbox.child.jail import JailPlan
 from sandbox.child.kernel import ADDR_NO_RANDOMIZE
+from sandbox.layers import IsolationReport, Layer
 from sandbox.server.fork_servers import Server
 from sandbox.server.start_up import StartError
 from sandbox.server.supervisor_state import append_only

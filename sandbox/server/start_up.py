@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from sandbox.child import isolation, kernel
+from sandbox.child import kernel
 from sandbox.child import root_view as view
-from sandbox.child.isolation import IsolationReport, Layer, Level
 from sandbox.child.jail import JailPlan
-from sandbox.server import call_folders, uids
+from sandbox.layers import IsolationReport, Layer, Level
+from sandbox.places import Places
+from sandbox.server import call_folders, layer_probe, uids
 from sandbox.server.call_folders import Folders
 from sandbox.server.orphans import Traces
 from sandbox.settings import Settings
@@ -43,15 +44,15 @@ def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan, Folders]:
     Raises:
         StartError: less isolation than the minimum, or no room for the folders.
     """
-    isolation.descriptor_limit()
+    layer_probe.descriptor_limit()
     kernel.map_large_blocks(LARGE_BLOCK_BYTES)
     if settings.affinity is not None:
         _stay_on(settings.affinity)
     os.umask(0o022)
     readable = (
-        *isolation.interpreter_folders(),
+        *layer_probe.interpreter_folders(),
         *settings.python_path,
-        *(isolation.program_folders() if settings.allow_processes else ()),
+        *(layer_probe.program_folders() if settings.allow_processes else ()),
     )
     try:
         tmp_root = call_folders.new_root(settings.tmp_dir)
@@ -76,7 +77,7 @@ def _no_folder(tmp_dir: str, error: OSError) -> str:
 def _settle(
     settings: Settings, tmp_root: str, readable: tuple[str, ...]
 ) -> tuple[IsolationReport, JailPlan, Folders]:
-    report = isolation.probe(
+    report = layer_probe.probe(
         tmp_root, first_uid=settings.first_uid, readable=readable, disabled=settings.disabled_layers
     )
     check_level(report, settings.min_isolation)
@@ -90,7 +91,7 @@ def _settle(
     if Layer.FIXED_ADDRESSES in used:
         kernel.disable_address_randomisation()
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    places = call_folders.Places(
+    places = Places(
         root=tmp_root,
         salt=os.urandom(16).hex(),
         inside=view.INSIDE if Layer.PRIVATE_ROOT in used else "",

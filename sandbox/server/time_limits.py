@@ -25,9 +25,13 @@ SET_UP_WITHIN_S = 60.0
 """A child that is not set up by then is killed; its call starts again."""
 HUNG_AFTER_S = 60.0
 """A fork server that has not ended a call so long after its wall limit is taken for hung."""
+LOOK_FOR_SET_UP_S = 0.05
+"""At a child that is not set up yet: seen late, a loop would keep its priority, and end, as much later."""
 LOOK_EVERY_S = 0.25
 LOOK_AT_MOST_EVERY_S = 0.02
 """Also at a child that sleeps just below its limit."""
+_NUM_CORES = os.cpu_count() or 1
+"""No child uses more CPU seconds than wall seconds times cores."""
 
 
 class Watch:
@@ -80,7 +84,7 @@ class Watch:
 
     def _act_on(self, run: Run, now: float) -> None:
         if run.begun_t is None and run.is_set_up():
-            run.begun_t = max(run.start_t, now - LOOK_EVERY_S)  # the last look did not see it
+            run.begun_t = max(run.start_t, now - LOOK_FOR_SET_UP_S)  # the last look did not see it
         if run.begun_t is None and run.verdict is None:
             self._await_set_up(run, now)
             return
@@ -93,27 +97,36 @@ class Watch:
                 run.server.process.kill()  # stopped or stuck: its death ends its calls as lost
             run.server.ask(Op.KILL, run.seat)
             self._schedule(run, now + 1.0)
-            return
-        if ran_s >= limits.wall_s and not run.is_announced:
+        elif ran_s >= limits.wall_s and not run.is_announced:
             run.is_announced = True
             run.limit_hit = f"wall time limit of {limits.wall_s:g} s reached"
             run.server.ask(Op.ANNOUNCE, run.seat)
             self._schedule(run, now + GRACE_S)
-            return
+        else:
+            self._look_at(run, begun_t, now)
+
+    def _look_at(self, run: Run, begun_t: float, now: float) -> None:
+        """Lower the priority of a run that takes long, and have its CPU time read once that can be at its limit."""
+        limits, ran_s = run.pending.limits, now - begun_t
         if ran_s >= DECAY_AFTER_S and not run.is_decayed and self._decays:
             run.is_decayed = True
             run.server.ask(Op.RENICE, run.seat, cpu_s=self._decayed_niceness)
         if ran_s >= IDLE_AFTER_S and not run.is_idle and self._decays and run.pending.session is None:
             run.is_idle = True
             run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
-        run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + limits.cpu_s + GRACE_S)
-        due = min(begun_t + limits.wall_s, now + LOOK_EVERY_S) if not run.is_announced else now + GRACE_S
+        cpu_limit_s = limits.cpu_s + GRACE_S
+        next_s = ran_s + LOOK_EVERY_S
+        if ran_s >= cpu_limit_s / _NUM_CORES:
+            run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + cpu_limit_s)
+        elif run.is_idle:
+            next_s = max(next_s, cpu_limit_s / _NUM_CORES)
+        due = begun_t + min(limits.wall_s, next_s) if not run.is_announced else now + GRACE_S
         self._schedule(run, max(due, now + 0.005))
 
     def _await_set_up(self, run: Run, now: float) -> None:
         late_s = now - run.start_t - SET_UP_WITHIN_S
         if late_s < 0.0:
-            self._schedule(run, now + min(LOOK_EVERY_S, -late_s))
+            self._schedule(run, now + min(LOOK_FOR_SET_UP_S, -late_s))
             return
         run.is_given_up = run.is_killed = True
         if late_s >= HUNG_AFTER_S:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.child import isolation
-from sandbox.child.isolation import IsolationReport, Layer, LayerState, Level
 from sandbox.client.client import Sandbox
 from sandbox.client.connection import SandboxError
+from sandbox.layers import IsolationReport, Layer, LayerState, Level
+from sandbox.server import layer_probe
 from sandbox.server import layer_trial as trial
 from sandbox.server.start_up import StartError, check_level
 from tests.sandbox.conftest import new_call
@@ -42,7 +42,7 @@ def a_report(**missing: str) -> IsolationReport:
 
 @pytest.mark.parametrize(("abi", "said"), [(0, "no Landlock"), (1, "ABI 3"), (2, "ABI 3")])
 def test_a_kernel_without_landlock_or_with_an_older_one_reaches_no_files(abi: int, said: str) -> None:
-    why = isolation._probe_landlock(abi)
+    why = layer_probe._probe_landlock(abi)
     assert said in why
     report = a_report(landlock=why)
     assert report.level is Level.SYSCALLS

@@ -71,8 +71,13 @@ def test_the_first_outcome_counts_for_the_run_and_for_the_next(tmp_path: Path) -
 
 def test_a_timeout_repeats_as_well(tmp_path: Path) -> None:
     file = tmp_path / "calls.jsonl"
-    assert statuses(opened(file, 1.2)[0], "a") == [Status.TIMEOUT]
+    assert statuses(opened(file, 1.2, 1.2)[0], "a") == [Status.TIMEOUT]
     assert statuses(opened(file, 0.9)[0], "b") == [Status.TIMEOUT]
+
+
+def test_a_call_that_a_second_run_brings_below_its_limit_is_ok(tmp_path: Path) -> None:
+    calls, tool = opened(tmp_path / "calls.jsonl", 1.2, 0.9)
+    assert (statuses(calls, "ab"), tool.num_runs) == ([Status.OK, Status.OK], 2)
 
 
 def test_a_call_far_from_its_limits_leaves_no_record(tmp_path: Path) -> None:
@@ -120,13 +125,13 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
     statuses(opened(file, 0.9)[0], "a")
     whole = file.read_bytes()
     file.write_bytes(whole + whole[: len(whole) // 2])
-    calls, tool = opened(file, 1.2)
+    calls, tool = opened(file, 1.2, 1.2)
     assert calls.submit(call("b", "print(3)")).result(timeout=0).status is Status.TIMEOUT
     assert [json.loads(line)["result"]["status"] for line in file.read_text().split("\n")[:-1]] == [
         "ok",
         "timeout",
     ]
-    assert (statuses(calls, "c"), tool.num_runs) == ([Status.OK], 1)
+    assert (statuses(calls, "c"), tool.num_runs) == ([Status.OK], 2)
 
 
 def test_a_whole_line_that_is_no_record_is_refused(tmp_path: Path) -> None:
@@ -139,7 +144,7 @@ def test_a_whole_line_that_is_no_record_is_refused(tmp_path: Path) -> None:
 def test_two_processes_of_a_run_share_the_record(tmp_path: Path) -> None:
     file = tmp_path / "calls.jsonl"
     one, _ = opened(file, 0.9, 0.9)
-    two, _ = opened(file, 1.2)
+    two, _ = opened(file, 1.2, 1.2)
     assert statuses(one, "a") == [Status.OK]
     assert statuses(two, "b") == [Status.OK]  # under way when the other was recorded
 

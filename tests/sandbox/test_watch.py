@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import signal
@@ -14,19 +15,26 @@ import pytest
 
 from records.tool_call import Limits, Status
 from sandbox.child.fork_server import Op
-from sandbox.child.isolation import Layer
 from sandbox.client.client import Sandbox
+from sandbox.layers import Layer
 from sandbox.server.child_bytes import CellInbox
 from sandbox.server.fork_servers import Server
 from sandbox.server.supervisor_state import Connection, Pending, Run
-from sandbox.server.time_limits import DECAY_AFTER_S, GRACE_S, HUNG_AFTER_S, SET_UP_WITHIN_S, Watch
+from sandbox.server.time_limits import (
+    DECAY_AFTER_S,
+    GRACE_S,
+    HUNG_AFTER_S,
+    LOOK_EVERY_S,
+    SET_UP_WITHIN_S,
+    Watch,
+)
 from sandbox.settings import Settings
 from tests.sandbox.conftest import new_call, state_of
 
 
-def a_run(wall_s: float = 20.0, *, is_set_up: bool = True, start_t: float = 0.0) -> Run:
+def a_run(wall_s: float = 20.0, *, cpu_s: float = 10.0, is_set_up: bool = True, start_t: float = 0.0) -> Run:
     connection = Connection(socket.socketpair()[0])
-    pending = Pending(connection, 1, None, Limits(wall_s=wall_s), b"", 0, 0.0)
+    pending = Pending(connection, 1, None, Limits(wall_s=wall_s, cpu_s=cpu_s), b"", 0, 0.0)
     inbox = CellInbox()
     inbox.is_set_up = is_set_up
     return Run(pending=pending, seat=0, server=cast("Server", None), start_t=start_t, inbox=inbox)
@@ -52,7 +60,7 @@ def test_a_limit_shorter_than_the_first_look_is_kept() -> None:
 
 def test_a_run_has_one_timer_however_often_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each firing asked for two more: a child asleep 0.1 s below its end doubled them ten times in two seconds."""
-    watch, run, clock = Watch(Settings()), a_run(), [100.0]
+    watch, run, clock = Watch(Settings()), a_run(cpu_s=0.001), [100.0]
     num_checks = 0
 
     class Measuring:
@@ -68,7 +76,7 @@ def test_a_run_has_one_timer_however_often_it_is_measured(monkeypatch: pytest.Mo
     while clock[0] < 102.0 and num_checks < 1000:
         clock[0] = watch.next_t() or clock[0]
         watch.act(clock[0])
-    assert 19 <= num_checks <= 21
+    assert 17 <= num_checks <= 21
 
 
 class Recorder:
@@ -99,6 +107,14 @@ def _watched(run: Run, until: float, set_up_t: float = math.inf) -> Recorder:
         run.inbox.is_set_up = at >= set_up_t
         watch.act(at)
     return server
+
+
+def test_cpu_time_is_read_from_where_it_can_be_at_its_limit_and_then_at_every_look() -> None:
+    server = _watched(a_run(cpu_s=3.0, start_t=100.0), until=110.0, set_up_t=100.0)
+    checks = [at for at, op in server.asked if op is Op.CHECK]
+    assert checks[0] >= 100.0 + (3.0 + GRACE_S) / (os.cpu_count() or 1)
+    assert max(later - at for at, later in itertools.pairwise(checks)) <= LOOK_EVERY_S + 1e-6
+    assert [op for _, op in server.asked[:2]] == [Op.RENICE, Op.RENICE]
 
 
 def test_wall_time_counts_from_where_the_child_is_set_up_and_nothing_is_asked_of_it_before() -> None:

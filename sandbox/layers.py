@@ -1,0 +1,104 @@
+"""`Layer` and `Level`: the barriers between the code and the machine, and which of them are enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Layer(StrEnum):
+    """One independent barrier."""
+
+    SLOT_UID = "slot_uid"
+    """Each running call has a user id of its own (root only)."""
+    NO_CAPABILITIES = "no_capabilities"
+    """A call that must stay root has no root powers."""
+    RLIMITS = "rlimits"
+    NO_NEW_PRIVS = "no_new_privs"
+    SECCOMP = "seccomp"
+    LANDLOCK = "landlock"
+    """No file but the interpreter's and the call's own folder."""
+    SIGNAL_SCOPE = "signal_scope"
+    """No signals to processes outside (Landlock, kernel >= 6.12)."""
+    SIGNAL_FILTER = "signal_filter"
+    """No signals at all; stands in where there is neither a slot uid nor a signal scope."""
+    PARENT_DEATH = "parent_death"
+    """Everything dies with the supervisor."""
+    PRIVATE_ROOT = "private_root"
+    """No path exists but the interpreter's, read only, and the call's own folder (mounts allowed)."""
+    BOUNDED_TMP = "bounded_tmp"
+    """The folder of each call is a tmpfs of its own, bounded in bytes and files (mounts allowed)."""
+    FIXED_ADDRESSES = "fixed_addresses"
+    """No address randomisation: memory is mapped alike in every start."""
+    HUGE_PAGES = "huge_pages"
+    """Fewer page-table entries to copy per fork. Speed, not safety."""
+    EAGER_PAGES = "eager_pages"
+    """What every call writes is copied by the fork, not fault by fault. Speed, not safety."""
+
+
+class Level(StrEnum):
+    """How much isolation is enough; each includes the ones before."""
+
+    NONE = "none"
+    LIMITS = "limits"
+    """Resource limits and death with the parent."""
+    SYSCALLS = "syscalls"
+    """No processes, no sockets, no privileges."""
+    FILES = "files"
+    """Own folder only, and calls cannot touch each other."""
+    PATHS = "paths"
+    """Nothing else can even be asked for, and no call can fill the others' folders."""
+
+
+_NEEDED: dict[Level, tuple[Layer, ...]] = {
+    Level.NONE: (),
+    Level.LIMITS: (Layer.RLIMITS, Layer.PARENT_DEATH),
+    Level.SYSCALLS: (Layer.NO_NEW_PRIVS, Layer.SECCOMP),
+    Level.FILES: (Layer.LANDLOCK,),
+    Level.PATHS: (Layer.PRIVATE_ROOT, Layer.BOUNDED_TMP),
+}
+_SEPARATION = (Layer.SLOT_UID, Layer.SIGNAL_SCOPE, Layer.SIGNAL_FILTER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerState:
+    """Whether a layer is in use, and why not."""
+
+    layer: Layer
+    used: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolationReport:
+    """What was probed."""
+
+    states: tuple[LayerState, ...]
+    landlock_abi: int
+
+    @property
+    def used(self) -> frozenset[Layer]:
+        return frozenset(state.layer for state in self.states if state.used)
+
+    @property
+    def level(self) -> Level:
+        """The highest level whose layers are all in use."""
+        reached = Level.NONE
+        for level in Level:
+            if not all(layer in self.used for layer in _NEEDED[level]):
+                break
+            if level is Level.FILES and not self.used.intersection(_SEPARATION):
+                break
+            reached = level
+        return reached
+
+    def missing_for(self, minimum: Level) -> str:
+        """What is lacking for `minimum`, in words; empty when nothing is."""
+        levels = list(Level)
+        if levels.index(self.level) >= levels.index(minimum):
+            return ""
+        wanted = {layer for level in levels[: levels.index(minimum) + 1] for layer in _NEEDED[level]}
+        lacking = [f"{s.layer} ({s.why})" for s in self.states if s.layer in wanted and not s.used]
+        if minimum in (Level.FILES, Level.PATHS) and not self.used.intersection(_SEPARATION):
+            lacking.append("one of " + ", ".join(_SEPARATION))
+        return "; ".join(lacking)

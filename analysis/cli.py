@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from config.command import one_line_errors
 
 if TYPE_CHECKING:
     from analysis.entropy.entropy import Settings
@@ -34,19 +35,6 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override, an
 ReferenceOption = Annotated[
     Path, typer.Option("--reference", help="Folder with paper.yaml and claims.yaml.", show_default=False)
 ]
-
-
-@contextmanager
-def _input_errors() -> Iterator[None]:
-    """One clear line and exit status 2 for wrong input or an unwritable place."""
-    from analysis.inputs.files import BadRun
-    from records.errors import ConfigError
-
-    try:
-        yield
-    except (BadRun, ConfigError, OSError) as error:
-        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(2) from None
 
 
 def _settings(sections: str | None, config: list[Path] | None, overrides: list[str] | None) -> Settings:
@@ -92,7 +80,7 @@ def entropy(
     ] = None,
 ) -> None:
     """Forking, reflection and coding tokens: entropy.json, one CSV per table, trace.html."""
-    with _input_errors():
+    with one_line_errors():
         from analysis.entropy.entropy_files import write_study
         from analysis.inputs.lineage import write_lineage
 
@@ -113,23 +101,24 @@ def figures(
     only: Annotated[list[str] | None, typer.Option(help="Only this figure; repeatable.")] = None,
 ) -> None:
     """Every figure as PDF, PNG and SVG, and the CSV of what it plots."""
-    with _input_errors():
+    with one_line_errors():
         from analysis.figures import PLOTS
         from analysis.figures.plot import write
-        from analysis.inputs.files import BadRun, write_manifest
         from analysis.inputs.lineage import write_lineage
+        from records.errors import ConfigError
+        from records.manifest import MANIFEST, list_folder
 
         known = [plot.name for plot in PLOTS]
         unknown = sorted(set(only or []) - set(known))
         if unknown:
-            raise BadRun(f"--only {unknown[0]}: no such figure; known: {', '.join(known)}")
+            raise ConfigError(f"--only {unknown[0]}: no such figure; known: {', '.join(known)}")
         opened, settings, numbers = _open(run), _settings(sections, config, overrides), _reference(reference)
         rows = [
             write(plot, opened, settings, numbers, out) for plot in PLOTS if not only or plot.name in only
         ]
         if not only:
-            write_manifest(out, {"plots": rows})
-            write_lineage(opened, out, "figures", ["manifest.json"])
+            list_folder(out, {"stage": "figures", "parent": None, "data": None, "facts": {"plots": rows}})
+            write_lineage(opened, out, "figures", [MANIFEST])
         absent = [row["name"] for row in rows if not row["drawn"]]
         typer.echo(
             f"wrote {len(rows)} figures to {out}" + (f"; no data for {', '.join(absent)}" if absent else "")
@@ -146,15 +135,15 @@ def tables(
     reference: ReferenceOption = REFERENCE,
 ) -> None:
     """Tables beside the published ones, as CSV, Markdown and LaTeX."""
-    with _input_errors():
-        from analysis.inputs.files import write_manifest
+    with one_line_errors():
         from analysis.tables import GRIDS
         from analysis.tables.grid import write
+        from records.manifest import list_folder
 
         opened, settings, numbers = _open(run), _settings(sections, config, overrides), _reference(reference)
         for make in GRIDS:
             write(make(opened, settings, numbers), out)
-        write_manifest(out, {})
+        list_folder(out, {"stage": "tables", "parent": None, "data": None})
         typer.echo(f"wrote {len(GRIDS)} tables to {out}")
 
 
@@ -175,11 +164,10 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """The verdict on every claim: claims.json and claims.csv."""
-    with _input_errors():
+    with one_line_errors():
         from analysis.claims.claims import about_arms, judge, read_claims
         from analysis.claims.claims_files import write_claims
         from analysis.claims.effects import measure_run
-        from analysis.inputs.files import finite
         from analysis.inputs.lineage import write_lineage
 
         opened, settings = _open(run), _settings(sections, config, overrides)
@@ -193,10 +181,10 @@ def claims(
         write_claims(rows, out)
         write_lineage(opened, out, "claims", ["claims.json"])
         if as_json:
-            typer.echo(json.dumps(finite(rows), sort_keys=True))
+            typer.echo(json.dumps([asdict(row) for row in rows], sort_keys=True))
             return
         for row in rows:
-            typer.echo(f"{row['verdict']:15} {row['id']}")
+            typer.echo(f"{row.verdict:15} {row.id}")
 
 
 @app.command()
@@ -218,7 +206,7 @@ def report(
     ] = None,
 ) -> None:
     """One self-contained page, index.html, and report.json."""
-    with _input_errors():
+    with one_line_errors():
         from analysis.report.parts import Parts
         from analysis.report.report import build
 
@@ -249,7 +237,7 @@ def ablations(
     ] = None,
 ) -> None:
     """The ablation page from stored arm records and the sampling grid, with its figures and endpoints.csv."""
-    with _input_errors():
+    with one_line_errors():
         from analysis.experiments.ablations import write_ablations
         from analysis.experiments.arms import records_in
         from analysis.experiments.sampling_grid import table_of
@@ -281,13 +269,15 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown.")] = False,
 ) -> None:
     """Paired comparison of two runs; 1 on a regression with --fail-on regression, 2 when not comparable."""
-    with _input_errors():
+    with one_line_errors():
         from analysis.comparison.compare import compare_runs, to_markdown
-        from analysis.inputs.files import BadRun, finite, write_json, write_text
+        from analysis.inputs.finite import finite
         from analysis.inputs.runs import Run
+        from records.errors import ConfigError
+        from records.files import write_json, write_text
 
         if fail_on not in (None, "regression"):
-            raise BadRun(f"--fail-on {fail_on}: the one thing to fail on is regression")
+            raise ConfigError(f"--fail-on {fail_on}: the one thing to fail on is regression")
         settings = _settings(sections, config, overrides)
         result = compare_runs(
             Run.open(run_a),
@@ -298,7 +288,7 @@ def compare(
             allow_mismatch=allow_mismatch,
         )
         if out is not None:
-            write_json(out / "comparison.json", result)
+            write_json(out / "comparison.json", finite(result))
             write_text(out / "comparison.md", to_markdown(result))
         typer.echo(json.dumps(finite(result), sort_keys=True) if as_json else to_markdown(result))
     if fail_on and result["regression"]:
@@ -308,10 +298,10 @@ def compare(
 @app.command()
 def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON file to write.")]) -> None:
     """Check digests, lineage, metrics and controls of a run; writes the verdicts and never fails on them."""
-    with _input_errors():
-        from analysis.inputs.files import write_json
+    with one_line_errors():
         from analysis.report.verify import to_json
         from analysis.report.verify import verify as look
+        from records.files import write_json
 
         checks = look(run)
         write_json(out, to_json(checks))
@@ -325,9 +315,9 @@ def gate(
     out: Annotated[Path, typer.Option("--out", help="Written when every check holds.")],
 ) -> None:
     """Exit status 1 when a check of verify.json fell short."""
-    with _input_errors():
-        from analysis.inputs.files import write_json
+    with one_line_errors():
         from analysis.report.verify import judge
+        from records.files import write_json
 
         short = judge(verdicts)
         for line in short:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CANNOT = {
     errno.ENOSPC: ("the disk is full", "free some space there"),
     errno.EDQUOT: ("the disk quota is used up", "free some space there"),
+    errno.EFBIG: ("the file is larger than the limit allows", "free some space there"),
     errno.EACCES: ("permission denied", "change its permissions or name another path"),
     errno.EPERM: ("permission denied", "change its permissions or name another path"),
     errno.EROFS: ("the file system is read-only", "name a path on another one"),

@@ -145,7 +145,7 @@ def import_(
 ) -> None:
     """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
     from evaluation.importers import Harness, ImportFailed, import_samples
-    from records.finished_results import write_whole
+    from records.files import write_text
     from verifier.benchmarks import NAMES
     from verifier.benchmarks import benchmark as named
     from verifier.graders.grade import grade_answer
@@ -170,7 +170,7 @@ def import_(
         right += row.trajectory.verdicts["strict"].verdict is VerdictKind.CORRECT
         lines.append(json.dumps(row.trajectory.to_json(), ensure_ascii=False) + "\n")
     with one_line_errors():
-        write_whole(out, "".join(lines))
+        write_text(out, "".join(lines))
     typer.echo(f"{len(rows)} samples, {right} correct (strict), written to {out}")
 
 

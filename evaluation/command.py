@@ -15,6 +15,7 @@ from records.errors import ConfigError
 
 if TYPE_CHECKING:
     from config.model import EvalPlan
+    from records.evaluation import EvaluationSummary
 
 SECTIONS = ("rollout", "sandbox", "eval", "analysis")
 ProfileOption = Annotated[
@@ -219,36 +220,36 @@ def _rings_beside(checkpoint: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _show(summary: dict, as_json: bool) -> None:
+def _show(summary: EvaluationSummary, as_json: bool) -> None:
     import json
 
     if as_json:
-        typer.echo(json.dumps(summary["scores"]))
+        typer.echo(json.dumps([asdict(row) for row in summary.scores]))
         return
-    for row in summary["scores"]:
-        if row["metric"] == "chance" or row["control"] != "none":
-            words = row["metric"] if row["control"] == "none" else f"{row['metric']} {row['control']}"
+    for row in summary.scores:
+        if row.metric == "chance" or row.control != "none":
+            words = row.metric if row.control == "none" else f"{row.metric} {row.control}"
         else:
-            words = f"{row['metric']} {row['grader']}"
+            words = f"{row.metric} {row.grader}"
         typer.echo(
-            f"{row['checkpoint']:>5} {row['benchmark']:<24} {words:<24} {row['value']:.3f} "
-            f"[{row['low']:.3f}, {row['high']:.3f}]  {row['num_questions']} questions, T {row['temperature']}"
+            f"{row.checkpoint:>5} {row.benchmark:<24} {words:<24} {row.value:.3f} "
+            f"[{row.low:.3f}, {row.high:.3f}]  {row.num_questions} questions, T {row.temperature}"
         )
-    for row in summary["unavailable"]:
-        typer.echo(f"{row['benchmark']}: {row['how'].removeprefix(row['benchmark'] + ': ')}")
-    for row in summary["paper_differences"]:
-        typer.echo(
-            f"not the paper's: {row['benchmark']} {row['setting']} {row['here']} instead of {row['paper']}"
-        )
-    for row in summary["behaviour"]:
-        shares = {name: row[name] for name in row if name.endswith("_frac") and name.startswith(_ENDS)}
-        told = ", ".join(f"{name.removesuffix('_frac')} {100 * share:.1f}%" for name, share in shares.items())
-        lost = (
-            f"; {row['num_lost']} lost, {row['num_questions_lost']} questions with them"
-            if row.get("num_lost")
-            else ""
-        )
-        typer.echo(f"{row['benchmark']}, control {row['control']}: {told}{lost}")
+    for row in summary.unavailable:
+        typer.echo(f"{row.benchmark}: {row.how.removeprefix(row.benchmark + ': ')}")
+    for row in summary.paper_differences:
+        typer.echo(f"not the paper's: {row.benchmark} {row.setting} {row.here} instead of {row.paper}")
+    for row in summary.behaviour:
+        shares = {
+            name: value
+            for name, value in row.numbers.items()
+            if name.endswith("_frac") and name.startswith(_ENDS)
+        }
+        ends = ", ".join(f"{name.removesuffix('_frac')} {100 * share:.1f}%" for name, share in shares.items())
+        num_lost = row.numbers.get("num_lost", 0)
+        num_questions = row.numbers.get("num_questions_lost", 0)
+        lost = f"; {num_lost:g} lost, {num_questions:g} questions with them" if num_lost else ""
+        typer.echo(f"{row.benchmark}, control {row.control}: {ends}{lost}")
 
 
 _ENDS = ("truncated", "unparsed", "timeout", "infra_failed", "prompt_does_not_fit")

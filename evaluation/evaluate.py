@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from config.model import EvalPlan, RuntimeSection
 from evaluation.published_settings import differences
-from evaluation.questions import POOLED, RINGS, Questions, limited, questions_of, refuse_twice
+from evaluation.questions import Questions, limited, questions_of, refuse_twice
 from evaluation.scores.behaviour import behaviour
 from evaluation.scores.score_rows import (
-    Score,
     Slice,
     consensus,
     control_scores,
@@ -32,7 +31,22 @@ from evaluation.scores.score_rows import (
 )
 from records.digest import digest
 from records.errors import ConfigError, FellShort
-from records.finished_results import SUMMARY, finished
+from records.evaluation import (
+    POOLED,
+    RINGS,
+    SAMPLES,
+    SUMMARY,
+    Behaviour,
+    EvaluationSummary,
+    FunctionCallNumbers,
+    InstructionNumbers,
+    LetterCounts,
+    PaperDifference,
+    Score,
+    Settings,
+    Unavailable,
+)
+from records.finished_results import finished
 from records.verdict import reward_of
 from verifier.benchmarks import PromptKind, Scoring
 from verifier.graders.policy import RULES, GraderName
@@ -47,15 +61,15 @@ MUST_REACH = ("small", "released", "paper")
 
 
 @dataclass(slots=True, kw_only=True)
-class Evaluation:
-    """What an evaluation leaves."""
+class Findings:
+    """Samples and numbers of an evaluation, collected plan by plan."""
 
     trajectories: list[Trajectory] = field(default_factory=list)
-    scores: list[dict[str, Any]] = field(default_factory=list)
-    behaviour: list[dict[str, Any]] = field(default_factory=list)
-    instructions: list[dict[str, Any]] = field(default_factory=list)
-    function_calls: list[dict[str, Any]] = field(default_factory=list)
-    letters: list[dict[str, Any]] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+    behaviour: list[Behaviour] = field(default_factory=list)
+    instructions: list[InstructionNumbers] = field(default_factory=list)
+    function_calls: list[FunctionCallNumbers] = field(default_factory=list)
+    letters: list[LetterCounts] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
@@ -84,8 +98,8 @@ def evaluate(
     work: Path,
     must_have_all: bool = False,
     overwrite: bool = False,
-) -> dict[str, Any]:
-    """Run `plans` and write samples.parquet, unavailable.json and summary.json (last) into `out`.
+) -> EvaluationSummary:
+    """Run `plans` and write samples.parquet and summary.json (last) into `out`.
 
     Args:
         place: the checkpoint or server; a manifest's digests are checked.
@@ -118,7 +132,7 @@ def evaluate(
     folder = place.checkpoint
     identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
     began = time.monotonic()
-    result = Evaluation()
+    result = Findings()
     asked = [(plan, questions_of(plan, runtime, rings, view.eval.seed, result.unavailable)) for plan in plans]
     refuse_twice(asked)
     _refuse_missing(asked, result.unavailable, runtime, must_have_all)
@@ -132,23 +146,39 @@ def evaluate(
         "sandbox": view.sandbox.model_dump(mode="json"),
     }
     fingerprint = digest([identity, place.name, place.endpoint, served, sections, golds])
-    if before := finished(out, fingerprint, sections["plans"], overwrite=overwrite):
+    settings = Settings(
+        **sections, intervals={"seed": view.analysis.seed, "confidence": view.analysis.confidence}
+    )
+    if before := finished(out, fingerprint, settings, overwrite=overwrite):
         print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
         return before
     with WorkDir.open(work, fingerprint) as folder:
         for number, (plan, questions) in enumerate(asked):
             _run_plan(plan, questions, place, f"{number:02d}", folder, view, runtime, result)
-        facts = {
-            "checkpoint_digest": identity,
-            "fingerprint": fingerprint,
-            "engine": place.endpoint or "local",
-            "served_model": served,
-            "variant": place.variant,
-            "settings": sections,
-            "benchmarks": {q.benchmark.name: q.digest for _, questions in asked for q in questions},
-            "paper_differences": _paper_differences(asked, view),
-        }
-        return _write(result, out, folder, facts, time.monotonic() - began)
+        summary = EvaluationSummary(
+            checkpoint_digest=identity,
+            fingerprint=fingerprint,
+            engine=place.endpoint or "local",
+            served_model=served,
+            variant=place.variant,
+            settings=settings,
+            benchmarks={q.benchmark.name: q.digest for _, questions in asked for q in questions},
+            policies=dict(RULES),
+            samples_sha256=_write_samples(result.trajectories, out),
+            scores=result.scores,
+            paper_differences=_paper_differences(asked, view),
+            unavailable=[
+                Unavailable(benchmark=name, how=how) for name, how in sorted(result.unavailable.items())
+            ],
+            behaviour=result.behaviour,
+            instructions=result.instructions,
+            function_calls=result.function_calls,
+            letters=result.letters,
+            grader_disagreements=disagreements(result.trajectories),
+        )
+        _write(summary, out, time.monotonic() - began)
+        folder.clear()
+        return summary
 
 
 def _refuse_missing(
@@ -168,9 +198,9 @@ def _refuse_missing(
 
 def _paper_differences(
     asked: Sequence[tuple[EvalPlan, Sequence[Questions]]], view: Any
-) -> list[dict[str, Any]]:
+) -> list[PaperDifference]:
     return [
-        row.to_json()
+        row
         for plan, questions in asked
         for one in questions
         for row in differences(one.benchmark, plan, view)
@@ -185,7 +215,7 @@ def _run_plan(
     work: Any,
     view: Any,
     runtime: RuntimeSection,
-    result: Evaluation,
+    result: Findings,
 ) -> None:
     if not asked:
         return
@@ -245,11 +275,11 @@ def _deep(plan: EvalPlan, questions: Questions, seed: int) -> set[str]:
 
 
 def _add_deep_scores(
-    result: Evaluation, trajectories: Sequence[Trajectory], deep: set[str], about: Slice
+    result: Findings, trajectories: Sequence[Trajectory], deep: set[str], about: Slice
 ) -> None:
     """avg@k and pass@k of the questions with more samples: does training teach, or only sharpen?"""
     samples = [trajectory for trajectory in trajectories if trajectory.problem in deep]
-    result.scores += [row.to_json() for row in score(outcomes_of(samples, about.grader), about)]
+    result.scores += score(outcomes_of(samples, about.grader), about)
 
 
 @contextmanager
@@ -394,7 +424,7 @@ def _slice(checkpoint: str, name: str, plan: EvalPlan, view: Any) -> Slice:
 
 
 def _add_scores(
-    result: Evaluation, questions: Questions, trajectories: Sequence[Trajectory], about: Slice
+    result: Findings, questions: Questions, trajectories: Sequence[Trajectory], about: Slice
 ) -> None:
     from trainer.metrics.step_metrics import rollout_metrics
 
@@ -416,15 +446,15 @@ def _add_scores(
     )
     if declared.prompt is PromptKind.CHOICE:
         result.letters.append(_letters(questions, trajectories, about))
-    result.scores += [row.to_json() for row in rows]
+    result.scores += rows
     result.behaviour.append(
-        {
-            "checkpoint": about.checkpoint,
-            "benchmark": about.benchmark,
-            "temperature": about.temperature,
-            "control": about.control,
-        }
-        | behaviour(trajectories, rollout_metrics)
+        Behaviour(
+            checkpoint=about.checkpoint,
+            benchmark=about.benchmark,
+            temperature=about.temperature,
+            control=about.control,
+            numbers=behaviour(trajectories, rollout_metrics),
+        )
     )
 
 
@@ -439,56 +469,40 @@ def _answer_scores(questions: Questions, trajectories: Sequence[Trajectory], abo
     return rows
 
 
-def _letters(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> dict[str, Any]:
-    """How often each letter is right and is said: a shuffling bug, or a model that always says C, is seen at once."""
+def _letters(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> LetterCounts:
+    """How often each letter is right and is picked: shows a shuffling bug, or a model that always picks C."""
     from verifier.benchmarks.gpqa_diamond import letter_histogram
 
     by_id = {problem.id: problem for problem in questions.problems}
     golds = [questions.as_asked(by_id[t.problem], t.sample).answer for t in trajectories]
     graded = [t for t in trajectories if t.reward is not None]
-    return {
-        "benchmark": about.benchmark,
-        "temperature": about.temperature,
-        "golds": letter_histogram(golds),
-        "predictions": letter_histogram(t.verdicts["strict"].extracted for t in graded),
-    }
+    return LetterCounts(
+        benchmark=about.benchmark,
+        temperature=about.temperature,
+        golds=letter_histogram(golds),
+        predictions=letter_histogram(t.verdicts["strict"].extracted for t in graded),
+    )
 
 
-def _write(result: Evaluation, out: Path, work: Any, facts: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Samples first, summary last: a summary without its samples does not exist."""
-    from evaluation.published_scores import beside_published
-    from records.files import sha256_of, write_json, write_text
+def _write_samples(trajectories: Sequence[Trajectory], out: Path) -> str:
+    """Write samples.parquet; returns its sha256. An older summary goes first: it belongs to other samples."""
+    from records.files import sha256_of
     from records.trajectory_files import write_parquet
 
     out.mkdir(parents=True, exist_ok=True)
-    (out / SUMMARY).unlink(missing_ok=True)  # an older one does not belong to the samples that follow
-    samples = out / "samples.parquet"
-    write_parquet(result.trajectories, samples)
-    rows = [{"benchmark": name, "how": how} for name, how in sorted(result.unavailable.items())]
-    write_text(out / "unavailable.json", _json_list(rows))
+    (out / SUMMARY).unlink(missing_ok=True)
+    write_parquet(trajectories, out / SAMPLES)
+    return sha256_of(out / SAMPLES)
+
+
+def _write(summary: EvaluationSummary, out: Path, seconds: float) -> None:
+    """Write the summary last: a summary without its samples does not exist."""
+    from evaluation.published_scores import beside_published
+    from records.files import write_json, write_text
+
     write_json(out / "run.json", {"seconds": seconds, "finished_unix_s": time.time()})
-    write_text(out / "table.md", beside_published(result.scores))
-    summary = {
-        **facts,
-        "unavailable": rows,
-        "policies": RULES,
-        "scores": result.scores,
-        "behaviour": result.behaviour,
-        "instructions": result.instructions,
-        "function_calls": result.function_calls,
-        "letters": result.letters,
-        "grader_disagreements": disagreements(result.trajectories),
-        "samples_sha256": sha256_of(samples),
-    }
-    write_json(out / SUMMARY, summary)
-    work.clear()
-    return summary
-
-
-def _json_list(rows: list[dict[str, str]]) -> str:
-    import json
-
-    return json.dumps(rows, indent=2, sort_keys=True) + "\n"
+    write_text(out / "table.md", beside_published(summary.scores))
+    summary.write(out)
 
 
 def _files_digest(folder: Path) -> str:

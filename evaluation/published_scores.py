@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from records.evaluation import Score
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "paper.yaml"
 TABLES = ("table1", "table3", "table5", "table6", "stages")
-OURS = {"bfcl_v3": "overall_v3", "bfcl_v3_prompt": "overall_v3"}
-"""Our metric for the published number, where it is not avg@k."""
+PUBLISHED_METRIC = {"bfcl_v3": "overall_v3", "bfcl_v3_prompt": "overall_v3"}
+"""Metric behind the published number, where it is not avg@k."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +38,12 @@ def published(path: Path = REFERENCE) -> list[Published]:
     ]
 
 
-def beside_published(scores: Sequence[Mapping[str, Any]], path: Path = REFERENCE) -> str:
+def beside_published(scores: Sequence[Score], path: Path = REFERENCE) -> str:
     """A Markdown table per benchmark: our rows with intervals, then the published ones with their source."""
     rows = published(path)
     parts = ["# Scores beside published ones\n\nPercent. Published values carry no interval.\n"]
-    for name in dict.fromkeys(str(row["benchmark"]) for row in scores):
-        mine = [row for row in scores if row["benchmark"] == name and _is_headline(row)]
+    for name in dict.fromkeys(row.benchmark for row in scores):
+        mine = [row for row in scores if row.benchmark == name and _is_headline(row)]
         theirs = [row for row in rows if row.benchmark == name.removesuffix("_prompt")]
         lines = [f"\n## {name}\n\n| model | score | metric | source |\n|---|--:|---|---|"]
         lines += [_line(row) for row in mine]
@@ -52,13 +53,13 @@ def beside_published(scores: Sequence[Mapping[str, Any]], path: Path = REFERENCE
     return "".join(parts)
 
 
-def _is_headline(row: Mapping[str, Any]) -> bool:
-    wanted = OURS.get(str(row["benchmark"]))
-    right = row["metric"] == wanted if wanted else str(row["metric"]).startswith(("avg@", "instructions@"))
-    return right and row["control"] == "none"
+def _is_headline(row: Score) -> bool:
+    metric = PUBLISHED_METRIC.get(row.benchmark)
+    is_it = row.metric == metric if metric else row.metric.startswith(("avg@", "instructions@"))
+    return is_it and row.control == "none"
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    cell = f"{100 * row['value']:.1f} [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
-    metric = f"{row['metric']}, {row['grader']}, T {row['temperature']:g}"
-    return f"| {row['checkpoint']} | {cell} | {metric} | this evaluation, {row['num_questions']} questions |"
+def _line(row: Score) -> str:
+    cell = f"{100 * row.value:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}]"
+    metric = f"{row.metric}, {row.grader}, T {row.temperature:g}"
+    return f"| {row.checkpoint} | {cell} | {metric} | this evaluation, {row.num_questions} questions |"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from config.model import Control, EvalPlan
+from records.evaluation import PaperDifference
 from verifier.benchmarks import Benchmark, benchmark
 
 PUBLISHED = ("aime24", "aime25", "hmmt25", "math500", "gpqa_diamond", "bfcl_v3", "bfcl_v3_prompt", "ifeval")
@@ -15,20 +15,7 @@ TOP_P = 1.0
 """Paper section 5.1 names a temperature and no nucleus."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One setting of one benchmark that is not the paper's."""
-
-    benchmark: str
-    setting: str
-    paper: str
-    here: str
-
-    def to_json(self) -> dict[str, str]:
-        return asdict(self)
-
-
-def differences(declared: Benchmark, plan: EvalPlan, view: Any) -> list[Difference]:
+def differences(declared: Benchmark, plan: EvalPlan, view: Any) -> list[PaperDifference]:
     """What differs from the published settings; empty for a benchmark that the paper does not have.
 
     Args:
@@ -57,7 +44,7 @@ def differences(declared: Benchmark, plan: EvalPlan, view: Any) -> list[Differen
             ("system prompt", "full", view.rollout.system),
         ]
     return [
-        Difference(benchmark=declared.name, setting=name, paper=f"{paper}", here=f"{here}")
+        PaperDifference(benchmark=declared.name, setting=name, paper=f"{paper}", here=f"{here}")
         for name, paper, here in rows
         if paper != here
     ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from config.model import EvalPlan, RuntimeSection
 from records.digest import digest
 from records.errors import ConfigError
+from records.evaluation import POOLED, RINGS
 from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
 from verifier.benchmarks.bfcl_calls import Kind, kind_of, published_checker
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from records.trajectory import Trajectory
     from records.verdict import Verdict
     from verifier.benchmarks.bfcl_episodes import RunCode
-
-RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
-POOLED = "procedural"
-"""The three rings together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluation.questions import Questions, require_checker
-from records.finished_results import write_whole
+from records.files import write_text
 from records.verdict import VerdictKind
 from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
 from verifier.graders.policy import EVAL_GRADERS
@@ -87,7 +87,7 @@ def regrade_file(
     if report.num_samples == 0:
         raise RegradeError(f"{samples}: holds no samples")
     if out is not None:
-        write_whole(out, "".join(line + "\n" for line in lines))
+        write_text(out, "".join(line + "\n" for line in lines))
     return report
 
 

@@ -1,18 +1,15 @@
-"""What is finished stays: no command replaces a result that it does not know to be its own, unless the user says so."""
+"""`refuse_to_replace` and `finished`: a command replaces another result only with --overwrite."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from records.errors import ConfigError
 
-SUMMARY = "summary.json"
-"""Written last: an evaluation folder with it is finished."""
+if TYPE_CHECKING:
+    from records.evaluation import EvaluationSummary, Settings
 
 
 def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
@@ -25,67 +22,47 @@ def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
         )
 
 
-def finished(
-    out: Path, fingerprint: str, asked: Iterable[Mapping[str, Any]], *, overwrite: bool
-) -> dict[str, Any] | None:
+def finished(out: Path, fingerprint: str, asked: Settings, *, overwrite: bool) -> EvaluationSummary | None:
     """The summary of an evaluation that is finished already; None when there is work to do.
 
     Args:
         out: folder of the evaluation.
-        fingerprint: digest of all that decides its samples.
-        asked: the plans of this command, for the message.
-        overwrite: the user wants the folder replaced, whatever it holds.
+        fingerprint: digest of everything that decides its samples.
+        asked: settings of this command; its intervals decide no sample, and must be those of the summary too.
+        overwrite: replace the folder, whatever it holds.
 
     Raises:
-        ConfigError: `out` holds another finished evaluation, or one whose files do not belong together.
+        ConfigError: `out` holds another finished evaluation, other intervals, or files that do not belong together.
     """
-    path = out / SUMMARY
-    if overwrite or not path.exists():
+    from records.evaluation import SAMPLES, SUMMARY, EvaluationSummary
+    from records.files import sha256_of
+
+    if overwrite or not (out / SUMMARY).exists():
         return None
     remedy = "name another --out, or pass --overwrite to replace it"
     try:
-        summary = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        raise ConfigError(f"{path}: is no summary that can be read; {remedy}") from None
-    if summary.get("fingerprint") != fingerprint:
-        held, wanted = _held(summary), _named(asked)
-        other = "" if held != wanted else " with other settings, data or weights"
+        summary = EvaluationSummary.load(out)
+    except ConfigError:
+        raise ConfigError(f"{out / SUMMARY}: is no summary that can be read; {remedy}") from None
+    if summary.fingerprint != fingerprint:
+        held, named = (_named(plans) for plans in (summary.settings.plans, asked.plans))
+        other = "" if held != named else " with other settings, data or weights"
         raise ConfigError(
-            f"{out}: holds a finished evaluation ({held}){other}, and this one is {wanted}; {remedy}"
+            f"{out}: holds a finished evaluation ({held}){other}, and this one is {named}; {remedy}"
         )
-    samples = out / "samples.parquet"
-    if not samples.is_file() or _sha256_of(samples) != summary.get("samples_sha256"):
+    if summary.settings.intervals != asked.intervals:
+        raise ConfigError(
+            f"{out}: its intervals were made with {_intervals(summary.settings)}, and this command has "
+            f"{_intervals(asked)}; {remedy}"
+        )
+    samples = out / SAMPLES
+    if not samples.is_file() or sha256_of(samples) != summary.samples_sha256:
         raise ConfigError(f"{samples}: is not the file that {SUMMARY} was made from; {remedy}")
     return summary
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is either whole or as it was: beside it first, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def _sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _held(summary: Mapping[str, Any]) -> str:
-    """The plans of a summary that may hold anything.
-
-    >>> _held({"settings": {"plans": [{"benchmarks": ["aime24"], "temperature": None}]}})
-    'of unknown settings'
-    """
-    try:
-        return _named(summary["settings"]["plans"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return _named([])
+def _intervals(settings: Settings) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in sorted(settings.intervals.items())) or "none"
 
 
 def _named(plans: Iterable[Mapping[str, Any]]) -> str:

@@ -1,37 +1,40 @@
-"""A checkpoint: a Hugging Face folder that `transformers` and vLLM load as it is, and a manifest written last.
+"""`Manifest`: manifest.json of a published folder, written last.
 
-The manifest holds digests and no times, so equal weights give equal bytes; what depends on the clock is in
-`run.json` beside it. A checkpoint without manifest does not exist; one whose files do not match is refused.
+It holds digests and no times, so equal files give equal bytes; what depends on the clock is in `run.json` beside it.
+A folder without manifest is not finished; one whose files do not match is refused.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from records.digest import digest
 from records.errors import ConfigError
-from records.files import read_json, sha256_of, sync_folder, write_json
+from records.files import sha256_of, sync_folder, write_json
+from records.stored import Stored, read_record, write_record
 
 MANIFEST = "manifest.json"
 RUN = "run.json"
 SCHEMA = 1
+REMEDY = "delete it and run the step that writes it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What a stage produced, said deterministically."""
+class Manifest(Stored):
+    """Deterministic record of a folder: a checkpoint, a data set, a token table, figures or tables."""
 
     stage: str
+    """Name of the step that wrote it."""
     files: dict[str, str]
     """Name -> sha256."""
     parent: str | None
-    """Digest of the parent checkpoint; None for base."""
+    """Digest of the checkpoint it was made from; None where there is none."""
     data: str | None
-    """Digest of the data it was trained on."""
+    """Digest of the data it was made from."""
     sections: dict[str, Any] = field(default_factory=dict)
     """The configuration it was made with."""
     steps: int = 0
@@ -48,19 +51,16 @@ class Manifest:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read without checking the files; see `verify`."""
-        record = read_json(folder / MANIFEST)
-        try:
-            manifest = cls(**record)
-        except TypeError as error:
+        manifest = read_record(cls, folder / MANIFEST, REMEDY)
+        if manifest.schema != SCHEMA:
             raise ConfigError(
-                f"{folder / MANIFEST}: is not a manifest ({error}); delete it and run again"
-            ) from None
-        if manifest.schema != SCHEMA or not isinstance(manifest.files, dict):
-            raise ConfigError(
-                f"{folder / MANIFEST}: schema {manifest.schema}, this code reads {SCHEMA} with a table of files; "
-                "delete it and run again"
+                f"{folder / MANIFEST}: schema {manifest.schema}, this code reads {SCHEMA}; {REMEDY}"
             )
         return manifest
+
+    def write(self, folder: Path) -> None:
+        """Write folder/manifest.json, atomically."""
+        write_record(folder / MANIFEST, self)
 
 
 def write_folder(
@@ -81,8 +81,20 @@ def write_folder(
         (made / name).replace(folder / name)
     sync_folder(folder)
     write_json(folder / RUN, dict(run))
-    write_json(folder / MANIFEST, asdict(manifest))
+    manifest.write(folder)
     shutil.rmtree(made)
+    return manifest
+
+
+def list_folder(folder: Path, manifest_of: Mapping[str, Any]) -> Manifest:
+    """Write the manifest of files that lie in `folder` and below already; `manifest_of` as in `write_folder`."""
+    files = {
+        str(path.relative_to(folder)): sha256_of(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in (MANIFEST, RUN)
+    }
+    manifest = Manifest(files=files, **manifest_of)
+    manifest.write(folder)
     return manifest
 
 

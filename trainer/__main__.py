@@ -164,7 +164,7 @@ def score(
         from trainer.metrics.token_table import score_samples
 
         refuse_to_replace(out / "manifest.json", overwrite=overwrite)
-        _say(score_samples(checkpoint, samples, out, view.analysis, where))
+        _say(score_samples(checkpoint, samples, out, view.analysis, where).facts)
 
 
 @app.command()

@@ -6,8 +6,9 @@ The rows are in results/reference/claims.yaml, written before any run. A verdict
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,7 +17,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from analysis.claims.multiplicity import holm, holm_confidence
-from analysis.inputs.files import BadRun, read_text
+from records.errors import ConfigError
+from records.files import read_text
+from records.stored import Stored, first_problem
 
 MIN_SEEDS = 5
 """Training claims with fewer seeds are inconclusive at most."""
@@ -151,6 +154,9 @@ class NoEndpoint(_Closed):
     kind: Literal["none"]
 
 
+Evidence = Literal["direct", "proxy", "simulated", "arithmetic"]
+Direction = Literal["up", "down", "held"]
+Unit = Literal["question", "seed"]
 Endpoint = Annotated[
     ScoreDifference
     | ScoreLevel
@@ -177,12 +183,12 @@ class Claim(_Closed):
     text: str
     source: list[str]
     published: list[str]
-    evidence: Literal["direct", "proxy", "simulated", "arithmetic"]
+    evidence: Evidence
     endpoint: Endpoint
-    direction: Literal["up", "down", "held"] | None = None
+    direction: Direction | None = None
     margin: float | None = None
     """Half width of 'held', fixed beforehand."""
-    unit: Literal["question", "seed"]
+    unit: Unit
     family: str
     """Claims of one family share Holm's correction."""
     criterion: str
@@ -229,21 +235,19 @@ def read_claims(path: Path) -> list[Claim]:
     """Read and check claims.yaml.
 
     Raises:
-        BadRun: Unreadable, a wrong key or value, or an id used twice.
+        ConfigError: Unreadable, a wrong key or value, or an id used twice.
     """
     try:
         rows = yaml.safe_load(read_text(path))
         claims = TypeAdapter(list[Claim]).validate_python(rows)
     except yaml.YAMLError as error:
-        raise BadRun(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
+        raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadRun(f"{path}: row {where}: {first['msg']}") from None
+        raise ConfigError(f"{path}: row {first_problem(error)}") from None
     ids = [claim.id for claim in claims]
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
-        raise BadRun(f"{path}: id {twice[0]} is used twice; ids must differ")
+        raise ConfigError(f"{path}: id {twice[0]} is used twice; ids must differ")
     return claims
 
 
@@ -298,9 +302,40 @@ def without_effect(claim: Claim, preset: str) -> Verdict | None:
     return Verdict.NOT_TESTABLE if claim.endpoint.kind == "none" else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimVerdict(Stored):
+    """One row of claims.json: a claim, the measured effect and the verdict."""
+
+    id: str
+    text: str
+    source: list[str]
+    published: list[str]
+    evidence: Evidence
+    endpoint: dict[str, Any]
+    direction: Direction | None
+    unit: Unit
+    family: str
+    criterion: str
+    cost: str | None
+    press_only: bool
+    verdict: Verdict
+    scale: str | None = None
+    """Preset of the run that measured it."""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    """Level of the interval, after Holm's adjustment."""
+    p: float | None = None
+    p_holm: float | None = None
+    seeds: int | None = None
+    questions: int | None = None
+    note: str = ""
+
+
 def judge(
     claims: Sequence[Claim], measure: Measure, *, preset: str, alpha: float = 0.05
-) -> list[dict[str, Any]]:
+) -> list[ClaimVerdict]:
     """Verdict rows of all claims, in their order.
 
     Intervals are drawn at Holm's level within each family, over the claims of it that this run measured.
@@ -311,7 +346,7 @@ def judge(
     rows = []
     for claim in claims:
         verdict = without_effect(claim, preset)
-        effect, note = None, ""
+        effect, note = None, None
         if verdict is None:
             level = levels.get(claim.id, 1 - alpha)
             found = first[claim.id] if level == 1 - alpha else measure(claim, level)
@@ -321,7 +356,7 @@ def judge(
                 effect = found
                 verdict = Verdict.NOT_RUN if effect is None else decide(claim, effect)
         row = _row(claim, verdict, effect, adjusted.get(claim.id), levels.get(claim.id), preset)
-        rows.append(row | {"note": note} if note else row)
+        rows.append(row if note is None else replace(row, note=note))
     return rows
 
 
@@ -351,20 +386,26 @@ def _row(
     p_holm: float | None,
     level: float | None,
     preset: str,
-) -> dict[str, Any]:
-    row = claim.model_dump(mode="json", exclude={"presets", "margin"})
+) -> ClaimVerdict:
+    described = claim.model_dump(mode="json", exclude={"presets", "margin"})
     if verdict is Verdict.NOT_RUN and not claim.cost:
-        row["cost"] = "the step that measures it has not run: snakemake --cores all reproduce"
-    return row | {
-        "verdict": str(verdict),
-        "scale": preset if effect is not None else None,
-        "value": effect.value if effect else None,
-        "low": effect.low if effect else None,
-        "high": effect.high if effect else None,
-        "confidence": level,
-        "p": effect.p if effect else None,
-        "p_holm": p_holm,
-        "seeds": effect.num_seeds if effect else None,
-        "questions": effect.num_questions if effect else None,
-        "note": effect.note if effect else "",
-    }
+        described["cost"] = "the step that measures it has not run: snakemake --cores all reproduce"
+    row = ClaimVerdict(**described, verdict=verdict, confidence=level, p_holm=p_holm)
+    if effect is None:
+        return row
+    return replace(
+        row,
+        scale=preset,
+        value=effect.value,
+        low=_finite(effect.low),
+        high=_finite(effect.high),
+        p=_finite(effect.p),
+        seeds=effect.num_seeds,
+        questions=effect.num_questions,
+        note=effect.note,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    """The interval of a single value has no end, and JSON has no infinity."""
+    return value if value is not None and math.isfinite(value) else None

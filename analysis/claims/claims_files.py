@@ -1,15 +1,16 @@
-"""Writing the verdicts: JSON for the report, CSV for people."""
+"""`write_claims`: the verdicts as JSON for the report and as CSV for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from analysis.claims.claims import ClaimVerdict
 from analysis.figures.style import save_table
-from analysis.inputs.files import write_json
+from records.files import write_json
 
 COLUMNS = [
     "id",
@@ -27,7 +28,8 @@ COLUMNS = [
 ]
 
 
-def write_claims(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
+def write_claims(rows: Sequence[ClaimVerdict], out: Path) -> None:
     """claims.json with everything, claims.csv with what fits a line."""
-    write_json(out / "claims.json", list(rows))
-    save_table(pd.DataFrame(rows)[COLUMNS], out / "claims.csv")
+    table = [asdict(row) for row in rows]
+    write_json(out / "claims.json", table)
+    save_table(pd.DataFrame(table)[COLUMNS], out / "claims.csv")

@@ -16,9 +16,10 @@ from analysis.entropy import controls as entropy_controls
 from analysis.entropy import entropy
 from analysis.experiments.arms import by_arm, difference, read_arms, records_in
 from analysis.experiments.arms import endpoint as endpoint_of
-from analysis.inputs.runs import RINGS, Run, Score, find_score
+from analysis.inputs.runs import Run, find_score
 from analysis.inputs.samples import read_scored
 from analysis.report.bench_tables import makespan_ratios, scheduler_bench
+from records.evaluation import RINGS, Score
 from records.statistics import PairedDifference, paired_difference, t_interval
 
 ENTROPY_CHECKPOINT = "rl3"

@@ -6,7 +6,8 @@ from typing import Any
 
 from analysis.claims.effects import compare_scores, find_pair
 from analysis.entropy.entropy import Settings
-from analysis.inputs.runs import CONTROLS, RINGS, Score, find_score
+from analysis.inputs.runs import CONTROLS, find_score
+from records.evaluation import RINGS, Score
 
 LABELS = {
     "procedural-numbers": "new numbers",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,11 +17,12 @@ import pandas as pd
 from analysis.claims.multiplicity import holm
 from analysis.comparison.identity import Factor, identity_rows, prompt_factors, reasons, short
 from analysis.entropy.entropy import Settings
-from analysis.inputs.evaluation import Evaluation, read_evaluation
-from analysis.inputs.files import BadRun
+from analysis.inputs.evaluation import CheckedEvaluation, read_evaluation
 from analysis.inputs.lineage import require_own
-from analysis.inputs.runs import Run, Score, find_score
+from analysis.inputs.runs import Run, find_score
 from analysis.inputs.sample_table import KEY, graded, scored_samples
+from records.errors import ConfigError
+from records.evaluation import Score
 from records.statistics import paired_difference
 from records.verdict import VerdictKind
 
@@ -41,18 +43,18 @@ def compare_runs(
     """Every benchmark that both runs evaluated for a checkpoint.
 
     Raises:
-        BadRun: A damaged evaluation, nothing in common, or a difference other than the model (questions, prompt, tool,
-            grader, data) that `allow_mismatch` does not wave through.
+        ConfigError: A damaged evaluation, nothing in common, or (without `allow_mismatch`) another difference than the
+            model: questions, prompt, tool, grader or data.
     """
     if not (math.isfinite(margin) and 0 < margin < 1):
-        raise BadRun(f"--margin {margin}: must be a fraction between 0 and 1, such as 0.02")
+        raise ConfigError(f"--margin {margin}: must be a fraction between 0 and 1, such as 0.02")
     left, right = (read_evaluation(_folder(run, checkpoint)) for run in (a, b))
     for run, found in ((a, left), (b, right)):
         require_own(run, found)
     names = (a.name, b.name) if a.name != b.name else (f"{a.name} ({a.root})", f"{b.name} ({b.root})")
-    pairs = comparable_scores(left.scores, right.scores, checkpoint)
+    pairs = comparable_scores(left.summary.scores, right.summary.scores, checkpoint)
     if not pairs:
-        raise BadRun(
+        raise ConfigError(
             f"{names[0]} and {names[1]}: no benchmark of checkpoint {checkpoint} that both evaluated alike (same "
             "temperature, no control)"
         )
@@ -64,7 +66,7 @@ def compare_runs(
     )
     mismatches = reasons(identity) + _other_questions(pairs)
     if mismatches and not allow_mismatch:
-        raise BadRun(
+        raise ConfigError(
             f"{names[0]} and {names[1]} are not comparable: {'; '.join(mismatches)}; --allow-mismatch compares what "
             "they share"
         )
@@ -85,11 +87,13 @@ def compare_runs(
     }
 
 
-def _folder(run: Run, checkpoint: str) -> Any:
+def _folder(run: Run, checkpoint: str) -> Path:
     folder = run.root / "eval" / checkpoint
-    if not (folder / "summary.json").exists():
-        known = ", ".join(path.parent.name for path in run.summaries()) or "none"
-        raise BadRun(f"{run.root}: no benchmark of checkpoint {checkpoint} is evaluated; there are: {known}")
+    if folder not in run.evaluations():
+        known = ", ".join(path.name for path in run.evaluations()) or "none"
+        raise ConfigError(
+            f"{run.root}: no benchmark of checkpoint {checkpoint} is evaluated; there are: {known}"
+        )
     return folder
 
 
@@ -150,7 +154,7 @@ def _benchmark_row(left: Score, right: Score, settings: Settings) -> dict[str, A
     }
 
 
-def _sample_comparison(left: Evaluation, right: Evaluation) -> dict[str, Any]:
+def _sample_comparison(left: CheckedEvaluation, right: CheckedEvaluation) -> dict[str, Any]:
     """Flips, behaviour and lost samples of what avg@k is over; lost samples are in no mean and no flip."""
     scored = [scored_samples(side.samples) for side in (left, right)]
     kept = [graded(side) for side in scored]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.evaluation import Evaluation
+from analysis.inputs.evaluation import CheckedEvaluation
 from analysis.inputs.runs import Run
 from analysis.inputs.sample_table import KEY
 from records.digest import digest
@@ -45,7 +45,7 @@ class Factor:
         return asdict(self) | {"same": self.same}
 
 
-def identity_rows(a: Run, b: Run, left: Evaluation, right: Evaluation) -> list[Factor]:
+def identity_rows(a: Run, b: Run, left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
     """Every factor: those that differ and block, then those that differ, then the equal ones."""
     factors = [
         Factor(
@@ -130,17 +130,19 @@ def _known(value: Any) -> Any:
     return ABSENT if value is None else value
 
 
-def _of_summary(what: str, key: str, left: Evaluation, right: Evaluation, *, blocks: bool = False) -> Factor:
-    values = [side.summary.get(key) for side in (left, right)]
+def _of_summary(
+    what: str, key: str, left: CheckedEvaluation, right: CheckedEvaluation, *, blocks: bool = False
+) -> Factor:
+    values = [getattr(side.summary, key) for side in (left, right)]
     if any(isinstance(value, dict) for value in values):
         values = [None if value is None else digest(value) for value in values]
     return Factor(what=what, a=_known(values[0]), b=_known(values[1]), blocks=blocks)
 
 
-def _settings(left: Evaluation, right: Evaluation) -> list[Factor]:
+def _settings(left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
     """Leaves of the sections that the samples were made with."""
     sides = [
-        dict(leaves({name: part for name, part in side.settings.items() if name != "plans"}))
+        dict(leaves({name: part for name, part in asdict(side.summary.settings).items() if name != "plans"}))
         for side in (left, right)
     ]
     return [
@@ -165,7 +167,7 @@ def _of(side: Mapping[str, Any], key: str) -> Any:
     return side.get(key, ABSENT)
 
 
-def _file_factors(a: Run, b: Run, left: Evaluation, right: Evaluation) -> list[Factor]:
+def _file_factors(a: Run, b: Run, left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
     """Chat template (blocks) and tokenizer of the checkpoints that were evaluated."""
     sides = ((a, left.samples), (b, right.samples))
     return [
@@ -180,19 +182,18 @@ def _file_factors(a: Run, b: Run, left: Evaluation, right: Evaluation) -> list[F
 
 
 def _checkpoint_file(run: Run, samples: pd.DataFrame, name: str) -> str | None:
-    files = run.manifest(str(samples["checkpoint"].iloc[0])).get("files")
-    return files.get(name) if isinstance(files, dict) else None
+    manifest = run.manifest(str(samples["checkpoint"].iloc[0]))
+    return None if manifest is None else manifest.files.get(name)
 
 
-def _plans(left: Evaluation, right: Evaluation) -> list[Factor]:
-    plans = [digest(side.settings["plans"]) for side in (left, right)]
+def _plans(left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
+    plans = [digest(side.summary.settings.plans) for side in (left, right)]
     return [Factor(what="plans", a=plans[0], b=plans[1], blocks=False)]
 
 
-def _benchmarks(left: Evaluation, right: Evaluation) -> list[Factor]:
+def _benchmarks(left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
     """Digest of the questions and golds of each benchmark, where both summaries record it."""
-    sides = [side.summary.get("benchmarks") for side in (left, right)]
-    tables = [side if isinstance(side, dict) else {} for side in sides]
+    tables = [side.summary.benchmarks for side in (left, right)]
     return [
         Factor(
             what=f"questions and golds of {name}",

@@ -8,23 +8,25 @@ from analysis.entropy import entropy
 from analysis.entropy.controls import contrasts_of
 from analysis.entropy.entropy_trace import choose_traces, responses_of, trace_page
 from analysis.figures.style import save_table
-from analysis.inputs.files import BadRun, write_json, write_text
+from analysis.inputs.finite import finite
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored, read_turns
+from records.errors import ConfigError
+from records.files import write_json, write_text
 
 
 def write_study(run: Run, settings: entropy.Settings, checkpoint: str | None, out: Path) -> Path:
     """Study one checkpoint, compare the stages, write everything into `out`; returns entropy.json.
 
     Raises:
-        BadRun: No token table, or none of that checkpoint.
+        ConfigError: No token table, or none of that checkpoint.
     """
     files = run.token_files()
     if not files:
-        raise BadRun(f"{run.root}: no score/*/tokens.parquet; write one with python -m trainer score")
+        raise ConfigError(f"{run.root}: no score/*/tokens.parquet; write one with python -m trainer score")
     chosen = checkpoint or list(files)[-1]
     if chosen not in files:
-        raise BadRun(f"{run.root}: no token table of {chosen}; there are: {', '.join(files)}")
+        raise ConfigError(f"{run.root}: no token table of {chosen}; there are: {', '.join(files)}")
     tokens = {name: read_scored(run, name) for name in files}
     numbers, tables = entropy.study(tokens[chosen], settings)
     tables["quantiles"] = entropy.quantile_table(tokens)
@@ -38,5 +40,5 @@ def write_study(run: Run, settings: entropy.Settings, checkpoint: str | None, ou
     for name, table in tables.items():
         save_table(table, out / f"{name}.csv")
     write_text(out / "trace.html", page)
-    write_json(out / "entropy.json", numbers)
+    write_json(out / "entropy.json", finite(numbers))
     return out / "entropy.json"

@@ -23,11 +23,12 @@ from analysis.experiments.arms import (
 from analysis.experiments.sampling_grid import grid_of
 from analysis.figures import arms as arms_figure
 from analysis.figures import doses, pass_at_k, style
-from analysis.inputs.files import BadRun, write_text
 from analysis.report.page import render
 from analysis.report.report import inline_svg
 from analysis.tables.arms import cell, cost_grid, endpoint_grid
 from analysis.tables.grid import DASH, Grid, write
+from records.errors import ConfigError
+from records.files import write_text
 
 MAIN = set(arms_figure.MAIN_ARMS)
 BASELINE = "roc_paper"
@@ -54,10 +55,10 @@ def write_ablations(
         name: what the run is called.
 
     Raises:
-        BadRun: there is no record.
+        ConfigError: there is no record.
     """
     if not records:
-        raise BadRun("no experiment arm is stored; run snakemake --cores all ablations")
+        raise ConfigError("no experiment arm is stored; run snakemake --cores all ablations")
     # Checkpoints of other teachers answer another question (the doses below).
     taught_anew = set(doses.TEACHER.values())
     on_main = [r for r in records if r["arm"] in MAIN and origin_name(r["origin"]) not in taught_anew]

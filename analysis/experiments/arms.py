@@ -20,7 +20,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy import stats
 
-from analysis.inputs.files import BadRun, read_json
+from records.errors import ConfigError
+from records.files import read_json
 from records.statistics import t_interval
 
 AXES = {"step": "steps", "rollouts": "rollouts", "sampled_tokens": "sampled tokens", "seconds": "seconds"}
@@ -110,7 +111,7 @@ def read_arms(paths: Iterable[Path]) -> list[dict[str, Any]]:
     """The records in some files.
 
     Raises:
-        BadRun: A file is no record, is one of another name, or its curve goes back.
+        ConfigError: A file is no record, is one of another name, or its curve goes back.
     """
     records = []
     for path in paths:
@@ -120,18 +121,18 @@ def read_arms(paths: Iterable[Path]) -> list[dict[str, Any]]:
             record if isinstance(record, dict) else ()
         )
         if missing:
-            raise BadRun(f"{path}: lacks {', '.join(sorted(missing))}; {remedy}")
+            raise ConfigError(f"{path}: lacks {', '.join(sorted(missing))}; {remedy}")
         try:
             read = _Record.model_validate(record)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise BadRun(f"{path}: {where}: {first['msg']}; {remedy}") from None
+            raise ConfigError(f"{path}: {where}: {first['msg']}; {remedy}") from None
         if path.stem != f"{read.arm}-{read.origin}-{read.seed}":
-            raise BadRun(f"{path}: is the record of {read.arm}-{read.origin}-{read.seed}; {remedy}")
+            raise ConfigError(f"{path}: is the record of {read.arm}-{read.origin}-{read.seed}; {remedy}")
         steps = [point.step for point in read.curve]
         if steps != sorted(set(steps)):
-            raise BadRun(f"{path}: the steps of its curve do not rise; {remedy}")
+            raise ConfigError(f"{path}: the steps of its curve do not rise; {remedy}")
         records.append(record)
     return records
 

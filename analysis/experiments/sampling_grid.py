@@ -16,12 +16,12 @@ from pandas.api.types import is_numeric_dtype
 from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.inputs.evaluation import read_evaluation
-from analysis.inputs.files import BadRun
-from analysis.inputs.runs import CHECKPOINTS, RINGS, Score
+from analysis.inputs.runs import CHECKPOINTS
 from analysis.tables.grid import DASH, Grid
+from records.errors import ConfigError
+from records.evaluation import POOLED, RINGS, SUMMARY, Score
 from records.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
 
-POOLED = "procedural"
 COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "num_questions")
 
 
@@ -33,24 +33,26 @@ def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
         settings: confidence, and the seed of the bootstrap over questions.
 
     Raises:
-        BadRun: the CSV lacks a column.
+        ConfigError: the CSV lacks a column.
     """
     if stored.is_file():
         try:
             table = pd.read_csv(stored)
         except (ValueError, OSError) as error:
             first = str(error).splitlines()[0]
-            raise BadRun(f"{stored}: is no CSV ({first}); is it pass_at_k.csv?") from None
+            raise ConfigError(f"{stored}: is no CSV ({first}); is it pass_at_k.csv?") from None
         if missing := set(COLUMNS) - set(table.columns):
-            raise BadRun(f"{stored}: lacks the columns {', '.join(sorted(missing))}; is it pass_at_k.csv?")
+            raise ConfigError(
+                f"{stored}: lacks the columns {', '.join(sorted(missing))}; is it pass_at_k.csv?"
+            )
         numbers = table[["temperature", "k", "value", "low", "high", "num_questions"]]
         if table.empty or not all(map(is_numeric_dtype, numbers.dtypes)) or numbers.isna().any(axis=None):
-            raise BadRun(f"{stored}: holds no rows, or a field that is no number; is it pass_at_k.csv?")
+            raise ConfigError(f"{stored}: holds no rows, or a field that is no number; is it pass_at_k.csv?")
         return table
     rows = [
         row
-        for path in sorted(stored.glob("*/summary.json"))
-        for score in read_evaluation(path.parent).scores
+        for path in sorted(stored.glob(f"*/{SUMMARY}"))
+        for score in read_evaluation(path.parent).summary.scores
         if score.benchmark in (*RINGS, POOLED) and score.metric.startswith("avg@")
         if (score.control, score.grader) == ("none", "strict")
         for row in pass_rows(path.parent.name, score, settings)
@@ -61,7 +63,7 @@ def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
 def pass_rows(member: str, score: Score, settings: Settings) -> list[dict[str, object]]:
     """pass@k of one score's outcomes for k = 1, 2, 4, ... with intervals over questions.
 
-    >>> from analysis.inputs.runs import Score
+    >>> from records.evaluation import Score
     >>> score = Score(checkpoint="sft", benchmark="procedural", metric="avg@2", temperature=1.0, control="none",
     ...               value=0.5, low=0.0, high=1.0, num_questions=2, num_samples=4, grader="strict",
     ...               questions={"a": [1, 0], "b": [1, 0]})

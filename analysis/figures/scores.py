@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
-from analysis.inputs.runs import CHECKPOINTS, RINGS, Run, find_score
+from analysis.inputs.runs import CHECKPOINTS, Run, find_score
+from records.evaluation import RINGS
 
 PUBLISHED = (("aime24", "AIME24 (published)"), ("aime25", "AIME25 (published)"))
 RING_LABELS = {
@@ -26,7 +29,7 @@ def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
         for ring in RINGS:
             score = find_score(scores, checkpoint, ring)
             if score is not None:
-                rows.append({"source": "measured", "series": RING_LABELS[ring], **score.to_json()})
+                rows.append({"source": "measured", "series": RING_LABELS[ring], **asdict(score)})
     if not rows:
         return pd.DataFrame()
     for benchmark, label in PUBLISHED:

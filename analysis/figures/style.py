@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from analysis.inputs.files import write_bytes, write_text
+from records.files import write_bytes, write_text
 
 INK = "#222222"
 MUTED = "#767676"

@@ -6,7 +6,7 @@ broken, cut, doubled or exchanged file ends in one line and never in a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,87 +14,77 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.files import BadRun, object_of, require_digest
-from analysis.inputs.runs import RINGS, Score, read_scores
 from analysis.inputs.sample_table import KEY, read_sample_table
+from records.errors import ConfigError
+from records.evaluation import POOLED, RINGS, SAMPLES, SUMMARY, EvaluationSummary, Outcomes, Score
+from records.files import require_digest
 from records.statistics import pass_at_k_by_question, pass_hat_k_by_question
 from records.verdict import VerdictKind, reward_of
 
-POOLED = "procedural"
 UNSAMPLED = frozenset({"shuffled_golds", "mute"})
 """Controls that regrade stored answers, or sample nothing: their outcomes are not in the samples file."""
 REMEDY = "evaluate the checkpoint again with python -m evaluation run"
 
-Outcomes = dict[str, list[float]]
-
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class CheckedEvaluation:
     """A summary and its samples, checked against each other."""
 
     folder: Path
-    summary: Mapping[str, Any]
-    scores: list[Score]
+    summary: EvaluationSummary
     samples: pd.DataFrame
     """See `analysis.inputs.sample_table.read_sample_table`."""
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Plans and the sections eval, rollout and sandbox that the samples were made with."""
-        return self.summary["settings"]
 
-
-def read_evaluation(folder: Path) -> Evaluation:
+def read_evaluation(folder: Path) -> CheckedEvaluation:
     """Read and check one folder.
 
     Raises:
-        BadRun: A file is missing or damaged, or the two disagree.
+        ConfigError: A file is missing or damaged, or the two disagree.
     """
-    path = folder / "summary.json"
-    summary, scores = object_of(path), read_scores(path)
-    settings = summary.get("settings")
-    if not isinstance(settings, dict) or not isinstance(settings.get("plans"), list):
-        raise BadRun(f"{path}: holds no settings of its plans; {REMEDY}")
-    samples = folder / "samples.parquet"
-    require_digest(samples, summary.get("samples_sha256"), path, REMEDY)
-    found = Evaluation(folder, summary, scores, read_sample_table(samples))
+    summary = EvaluationSummary.load(folder)
+    samples = folder / SAMPLES
+    require_digest(samples, summary.samples_sha256, folder / SUMMARY, REMEDY)
+    found = CheckedEvaluation(folder, summary, read_sample_table(samples))
     _check_whole(found)
     _check_outcomes(found)
     return found
 
 
-def check_published(found: Evaluation) -> None:
+def check_published(found: CheckedEvaluation) -> None:
     """What only a page of all scores shows: intervals around their values, pass@k of the outcomes.
 
     Raises:
-        BadRun: A row disagrees with the outcomes beside it.
+        ConfigError: A row disagrees with the outcomes beside it.
     """
-    path = found.folder / "summary.json"
+    path = found.folder / SUMMARY
     outcomes: dict[tuple[object, ...], list[Outcomes]] = {}
-    for score in found.scores:
+    for score in found.summary.scores:
         if score.questions:
             outcomes.setdefault(_slice(score), []).append({q: list(v) for q, v in score.questions.items()})
-    for score in found.scores:
+    for score in found.summary.scores:
         if not score.low - 1e-9 <= score.value <= score.high + 1e-9:
-            raise BadRun(f"{path}: {_name(score)} is {score.value:.4f}, outside its own interval; {REMEDY}")
+            raise ConfigError(
+                f"{path}: {_name(score)} is {score.value:.4f}, outside its own interval; {REMEDY}"
+            )
         if score.metric.startswith(("pass@", "pass^")):
             k = int(score.metric[5:])
             rule = pass_at_k_by_question if score.metric[4] == "@" else pass_hat_k_by_question
             several = [o for o in outcomes.get(_slice(score), []) if min(map(len, o.values())) >= k]
             if not any(_same(np.mean(list(rule(o, k).values())), score.value) for o in several):
-                raise BadRun(
+                raise ConfigError(
                     f"{path}: {_name(score)} is {score.value:.4f}, which its outcomes do not give; {REMEDY}"
                 )
 
 
-def _check_whole(found: Evaluation) -> None:
+def _check_whole(found: CheckedEvaluation) -> None:
     """Every question has the samples 0 to k - 1 that its plan asks for."""
-    path = found.folder / "samples.parquet"
-    counts = _plan_counts(found.settings["plans"], found.folder / "summary.json")
+    path = found.folder / SAMPLES
+    counts = _plan_counts(found.summary.settings.plans, found.folder / SUMMARY)
     for about, part in _parts(found.samples):
         allowed = counts.get(about)
         if allowed is None:
-            raise BadRun(
+            raise ConfigError(
                 f"{path}: samples of {about[0]} at T = {about[2]:g}, control {about[1]}, which no plan of summary.json "
                 f"asks for; {REMEDY}"
             )
@@ -102,22 +92,22 @@ def _check_whole(found: Evaluation) -> None:
         size, last = groups.size(), groups.max()
         bad = size[(last + 1 != size) | ~size.isin(allowed)]
         if len(bad):
-            raise BadRun(
+            raise ConfigError(
                 f"{path}: {len(bad)} questions of {about[0]} lack samples, the first is {bad.index[0]} with "
                 f"{bad.iloc[0]} of {max(allowed)}; {REMEDY}"
             )
 
 
-def _check_outcomes(found: Evaluation) -> None:
+def _check_outcomes(found: CheckedEvaluation) -> None:
     """The samples give the outcomes of every average of the summary, and no other question has samples."""
-    path = found.folder / "summary.json"
+    path = found.folder / SUMMARY
     checkpoint = str(found.samples["checkpoint"].iloc[0])
-    counts = _plan_counts(found.settings["plans"], path)
+    counts = _plan_counts(found.summary.settings.plans, path)
     parts = dict(_parts(found.samples))
     covered: set[tuple[str, str, float]] = set()
-    for score in found.scores:
+    for score in found.summary.scores:
         if score.checkpoint != checkpoint:
-            raise BadRun(
+            raise ConfigError(
                 f"{path}: a score of {score.checkpoint}, but the samples are of {checkpoint}; {REMEDY}"
             )
         if score.control in UNSAMPLED or not score.metric.startswith("avg@"):
@@ -125,19 +115,19 @@ def _check_outcomes(found: Evaluation) -> None:
         names = RINGS if score.benchmark == POOLED else (score.benchmark,)
         sources = [(name, score.control, score.temperature) for name in names]
         if any(source not in parts for source in sources):
-            raise BadRun(f"{path}: {_name(score)} has no samples in samples.parquet; {REMEDY}")
+            raise ConfigError(f"{path}: {_name(score)} has no samples in samples.parquet; {REMEDY}")
         sizes = sorted({k for source in sources for k in counts[source]})
         expected = [_outcomes([parts[source] for source in sources], score.grader, k) for k in sizes]
         given = {question: list(values) for question, values in score.questions.items()}
         if given not in expected:
-            raise BadRun(
+            raise ConfigError(
                 f"{path}: {_name(score)}: the outcomes are not those of samples.parquet"
                 f"{_first_other(given, expected)}; {REMEDY}"
             )
         covered.update(sources)
     for source, part in parts.items():
         if source not in covered and _outcomes([part], "strict", 1):
-            raise BadRun(
+            raise ConfigError(
                 f"{path}: no score of {source[0]} at T = {source[2]:g}, control {source[1]}, though it was "
                 f"sampled; {REMEDY}"
             )
@@ -155,7 +145,7 @@ def _plan_counts(plans: object, path: Path) -> dict[tuple[str, str, float], set[
                     )
                     sizes |= {int(plan["k"]), max(int(plan["k"]), int(plan.get("deep_k") or 0))}
     except (TypeError, KeyError, ValueError) as error:
-        raise BadRun(f"{path}: a plan of its settings is not readable ({error}); {REMEDY}") from None
+        raise ConfigError(f"{path}: a plan of its settings is not readable ({error}); {REMEDY}") from None
     return counts
 
 

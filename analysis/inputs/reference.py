@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from analysis.inputs.files import BadRun, read_text
+from records.errors import ConfigError
+from records.files import read_text
 
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "table1": (("math500", "aime24", "aime25", "bfcl_v3", "ifeval"), ("SFT model",)),
@@ -24,30 +25,30 @@ def read_reference(folder: Path) -> dict[str, Any]:
     """The published numbers.
 
     Raises:
-        BadRun: paper.yaml is missing, no YAML, or lacks a part.
+        ConfigError: paper.yaml is missing, no YAML, or lacks a part.
     """
     path = folder / "paper.yaml"
     try:
         loaded = yaml.safe_load(read_text(path))
     except yaml.YAMLError as error:
-        raise BadRun(f"{path}: is not YAML ({str(error).splitlines()[0]}); restore it") from None
+        raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]}); restore it") from None
     if not isinstance(loaded, dict):
-        raise BadRun(f"{path}: holds no tables; restore it")
+        raise ConfigError(f"{path}: holds no tables; restore it")
     for name, (needed, wanted) in TABLES.items():
         table = loaded.get(name)
         columns = table.get("columns") if isinstance(table, dict) else None
         rows = table.get("rows") if isinstance(table, dict) else None
         if not isinstance(columns, list) or not isinstance(rows, dict):
-            raise BadRun(f"{path}: {name} lacks columns or rows; restore it")
+            raise ConfigError(f"{path}: {name} lacks columns or rows; restore it")
         if absent := [part for part in needed if part not in columns] + [r for r in wanted if r not in rows]:
-            raise BadRun(f"{path}: {name} lacks {absent[0]}; restore it")
+            raise ConfigError(f"{path}: {name} lacks {absent[0]}; restore it")
         for row, values in rows.items():
             if not isinstance(values, list) or len(values) != len(columns):
-                raise BadRun(f"{path}: {name}: row {row} has not one value per column; restore it")
+                raise ConfigError(f"{path}: {name}: row {row} has not one value per column; restore it")
     training = loaded.get("training")
     lengths = training.get("response_len_tokens") if isinstance(training, dict) else None
     if not isinstance(lengths, dict) or not all(isinstance(lengths.get(name), int) for name in LENGTHS):
-        raise BadRun(f"{path}: training.response_len_tokens lacks {', '.join(LENGTHS)}; restore it")
+        raise ConfigError(f"{path}: training.response_len_tokens lacks {', '.join(LENGTHS)}; restore it")
     if not isinstance(loaded.get("conflicts"), list):
-        raise BadRun(f"{path}: conflicts is missing; restore it")
+        raise ConfigError(f"{path}: conflicts is missing; restore it")
     return loaded

@@ -7,59 +7,23 @@ bench/, build/. Everything but `eval` may be absent: an unfinished run can be lo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from analysis.inputs.files import BadRun, object_of, read_json, read_jsonl, require_digest, sha256_of
 from config.arms import MAIN, ArmRun
+from records.errors import ConfigError
+from records.evaluation import SUMMARY, EvaluationSummary, Score, Unavailable
+from records.files import read_json, read_jsonl, require_digest, sha256_of
+from records.manifest import MANIFEST, Manifest
 
 CHECKPOINTS = ("base", "sft", "rl1", "rl2", "rl3")
 STAGES = ("sft", "rl1", "rl2", "rl3")
 RL_STAGES = ("rl1", "rl2", "rl3")
-RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
 CONTROLS = ("none", "tool_off", "shuffled_golds", "mute")
-SCORE_FIELDS = (
-    "checkpoint",
-    "benchmark",
-    "metric",
-    "temperature",
-    "control",
-    "value",
-    "low",
-    "high",
-    "num_questions",
-    "num_samples",
-    "grader",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """One row of report.json's scores, with the outcomes behind it."""
-
-    checkpoint: str
-    benchmark: str
-    metric: str
-    """avg@4, pass@16, chance, ..."""
-    temperature: float
-    control: str
-    value: float
-    low: float
-    high: float
-    num_questions: int
-    num_samples: int
-    grader: str
-    questions: Mapping[str, list[float]] = field(default_factory=dict)
-    """Question -> outcomes of its samples; empty where the summary has none."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as report.json has it: without the outcomes."""
-        return {name: getattr(self, name) for name in SCORE_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +37,24 @@ class Run:
         """Check that `root` looks like a run.
 
         Raises:
-            BadRun: It is no folder, or holds neither scores nor metrics.
+            ConfigError: It is no folder, or holds neither scores nor metrics.
         """
         if not root.is_dir():
-            raise BadRun(f"{root}: no such run folder; give results/<run>")
+            raise ConfigError(f"{root}: no such run folder; give results/<run>")
         run = cls(root)
-        if not run.summaries() and not any((root / "metrics").glob("*.jsonl")):
-            raise BadRun(f"{root}: neither eval/*/summary.json nor metrics/*.jsonl; run the evaluation first")
+        if not run.evaluations() and not any((root / "metrics").glob("*.jsonl")):
+            raise ConfigError(
+                f"{root}: neither eval/*/summary.json nor metrics/*.jsonl; run the evaluation first"
+            )
         return run
 
     @property
     def facts(self) -> dict[str, Any]:
         """run.json at the top: run, preset, started_unix; empty when the run was not started by the workflow."""
-        facts = object_of(self.root / "run.json", default={})
+        facts = read_json(self.root / "run.json", default={})
         for name, kind in (("run", str), ("preset", str), ("started_unix", int | float), ("config", dict)):
             if not isinstance(facts.get(name, kind() if kind in (str, dict) else 0), kind):
-                raise BadRun(f"{self.root / 'run.json'}: {name} is of another type; start the run again")
+                raise ConfigError(f"{self.root / 'run.json'}: {name} is of another type; start the run again")
         return facts
 
     @property
@@ -99,57 +65,46 @@ class Run:
     def preset(self) -> str:
         return str(self.facts.get("preset", self.name))
 
-    def summaries(self) -> list[Path]:
-        return sorted(self.root.glob("eval/*/summary.json"))
+    def evaluations(self) -> list[Path]:
+        """Folders of finished evaluations, by name."""
+        return [path.parent for path in sorted(self.root.glob(f"eval/*/{SUMMARY}"))]
+
+    def summaries(self) -> dict[Path, EvaluationSummary]:
+        """Evaluation folder -> its summary, by name."""
+        return {folder: EvaluationSummary.load(folder) for folder in self.evaluations()}
 
     def scores(self) -> list[Score]:
         """Every score of every evaluation, in a fixed order."""
         rows: list[Score] = []
         held: dict[tuple[object, ...], Path] = {}
-        for path in self.summaries():
-            for score in read_scores(path):
-                other = held.setdefault(_score_key(score), path)
-                if other != path:
-                    raise BadRun(
-                        f"{path}: {score.benchmark} {score.metric} of {score.checkpoint} stands in {other} too; move "
-                        "one of the two folders away"
+        for folder, summary in self.summaries().items():
+            for score in summary.scores:
+                other = held.setdefault(score.key, folder)
+                if other != folder:
+                    raise ConfigError(
+                        f"{folder}: {score.benchmark} {score.metric} of {score.checkpoint} is in {other} too; move one "
+                        "of the two folders away"
                     )
                 rows.append(score)
         return sorted(rows, key=_score_order)
 
-    def unavailable(self) -> list[dict[str, str]]:
+    def unavailable(self) -> list[Unavailable]:
         """Benchmarks that were not evaluated and how to get them, each once."""
-        found: dict[str, str] = {}
-        for path in sorted(self.root.glob("eval/*/unavailable.json")):
-            rows = read_json(path)
-            if not isinstance(rows, list) or not all(
-                isinstance(row, dict)
-                and isinstance(row.get("benchmark"), str)
-                and isinstance(row.get("how"), str)
-                for row in rows
-            ):
-                raise BadRun(f"{path}: is no list of benchmark and how; evaluate the checkpoint again")
-            summary = path.with_name("summary.json")
-            if summary.exists() and object_of(summary).get("unavailable", rows) != rows:
-                raise BadRun(
-                    f"{path}: lists others than {summary.name} beside it; evaluate the checkpoint again"
-                )
-            for row in rows:
-                found.setdefault(row["benchmark"], row["how"])
-        return [{"benchmark": name, "how": found[name]} for name in sorted(found)]
+        found: dict[str, Unavailable] = {}
+        for summary in self.summaries().values():
+            for row in summary.unavailable:
+                found.setdefault(row.benchmark, row)
+        return [found[name] for name in sorted(found)]
 
     def metrics(self) -> pd.DataFrame:
         """Metrics of the RL stages, one row per step, sorted; empty when none was trained."""
         return self._stage_lines(RL_STAGES)
 
-    def sft_metrics(self) -> pd.DataFrame:
-        return self._stage_lines(("sft",))
-
     def timing(self) -> pd.DataFrame:
         """Seconds per step of the RL stages; empty when no stage has them.
 
         Raises:
-            BadRun: Some stages have them and others not, or a stage has them for other steps than its metrics.
+            ConfigError: Some stages have them and others not, or a stage has them for other steps than its metrics.
         """
         paths = {stage: self.root / "metrics" / f"{stage}.timing.jsonl" for stage in RL_STAGES}
         trained = [stage for stage in RL_STAGES if (self.root / "metrics" / f"{stage}.jsonl").exists()]
@@ -160,7 +115,7 @@ class Run:
             rows = _steps(paths[stage], stage)
             metrics = _steps(self.root / "metrics" / f"{stage}.jsonl", stage)
             if [row["step"] for row in rows] != [row["step"] for row in metrics]:
-                raise BadRun(
+                raise ConfigError(
                     f"{paths[stage]}: has other steps than {stage}.jsonl beside it; train the stage again"
                 )
             frames.append(rows)
@@ -174,17 +129,19 @@ class Run:
         """Checkpoint -> token table, in the order of training."""
         return _by_training(self.root.glob("score/*/tokens.parquet"))
 
-    def manifest(self, checkpoint: str) -> dict[str, Any]:
-        return object_of(self.root / "checkpoints" / checkpoint / "manifest.json", default={})
+    def manifest(self, checkpoint: str) -> Manifest | None:
+        """The manifest of a checkpoint; None when it is absent."""
+        folder = self.root / "checkpoints" / checkpoint
+        return Manifest.load(folder) if (folder / MANIFEST).exists() else None
 
     def manifest_digest(self, folder: str) -> str | None:
         """sha256 of a folder's manifest.json as it lies there; None when it is absent."""
-        path = self.root / folder / "manifest.json"
+        path = self.root / folder / MANIFEST
         return sha256_of(path) if path.exists() else None
 
     def bench(self, name: str) -> dict[str, Any]:
         """bench/<name>.json; empty when that bench did not run."""
-        return object_of(self.root / "bench" / f"{name}.json", default={})
+        return read_json(self.root / "bench" / f"{name}.json", default={})
 
     def arm_files(self) -> list[Path]:
         """Records of the arms that the run itself declares; the ablations lay others beside them."""
@@ -195,7 +152,9 @@ class Run:
         try:
             runs = [ArmRun(arm, MAIN, seed) for arm in declared["names"] for seed in range(declared["seeds"])]
         except (TypeError, KeyError):
-            raise BadRun(f"{self.root / 'run.json'}: config.arms is no table; start the run again") from None
+            raise ConfigError(
+                f"{self.root / 'run.json'}: config.arms is no table; start the run again"
+            ) from None
         return [path for path in files if path.stem in {run.name for run in runs}]
 
     def phases_s(self) -> dict[str, float]:
@@ -213,12 +172,12 @@ class Run:
         frames = []
         for stage in stages:
             path = self.root / "metrics" / f"{stage}.jsonl"
-            manifest = self.root / "checkpoints" / stage / "manifest.json"
-            if manifest.exists():
-                facts = object_of(manifest).get("facts")
-                wanted = facts.get("metrics_sha256") if isinstance(facts, dict) else None
-                if wanted is not None or path.exists():
-                    require_digest(path, wanted, manifest, "train the stage again")
+            manifest = self.manifest(stage)
+            if manifest is not None:
+                expected = manifest.facts.get("metrics_sha256")
+                if expected is not None or path.exists():
+                    where = self.root / "checkpoints" / stage / MANIFEST
+                    require_digest(path, expected, where, "train the stage again")
             frames.append(_steps(path, stage))
         return _frame(frames)
 
@@ -227,21 +186,21 @@ def _steps(path: Path, stage: str) -> list[dict[str, Any]]:
     """Rows of a journal, one per step in order; of a step written twice the last counts.
 
     Raises:
-        BadRun: A row is of another stage, a number is not finite, or a step is missing in between.
+        ConfigError: A row is of another stage, a number is not finite, or a step is missing in between.
     """
     rows: dict[int, dict[str, Any]] = {}
     for row in read_jsonl(path):
         step = row.get("step")
         if not isinstance(step, int) or isinstance(step, bool) or row.get("stage", stage) != stage:
-            raise BadRun(f"{path}: a row without a step of {stage}; train the stage again")
+            raise ConfigError(f"{path}: a row without a step of {stage}; train the stage again")
         for name, value in row.items():
             if isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
-                raise BadRun(f"{path}: step {step}: {name} is no number; train the stage again")
+                raise ConfigError(f"{path}: step {step}: {name} is no number; train the stage again")
         rows[step] = row | {"stage": stage}
     steps = sorted(rows)
     if steps and steps != list(range(steps[0], steps[0] + len(steps))):
         lost = next(step for step in range(steps[0], steps[-1]) if step not in rows)
-        raise BadRun(f"{path}: step {lost} is missing; train the stage again")
+        raise ConfigError(f"{path}: step {lost} is missing; train the stage again")
     return [rows[step] for step in steps]
 
 
@@ -255,9 +214,9 @@ def _frame(stages: Sequence[list[dict[str, Any]]]) -> pd.DataFrame:
 
 def _seconds(path: Path) -> float | None:
     """The seconds in a run.json or an arm's record; None where it names none."""
-    seconds = object_of(path).get("seconds")
+    seconds = read_json(path).get("seconds")
     if seconds is not None and (not isinstance(seconds, int | float) or seconds < 0):
-        raise BadRun(f"{path}: seconds is no number; rerun the step that writes it")
+        raise ConfigError(f"{path}: seconds is no number; rerun the step that writes it")
     return None if seconds is None else float(seconds)
 
 
@@ -266,83 +225,6 @@ def _by_training(paths: Iterable[Path]) -> dict[str, Path]:
     found = {path.parent.name: path for path in sorted(paths)}
     known = [name for name in CHECKPOINTS if name in found]
     return {name: found[name] for name in known + sorted(set(found) - set(known))}
-
-
-class _Row(BaseModel):
-    """A score as the evaluation writes it; more fields may stand beside these."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    checkpoint: str
-    benchmark: str
-    metric: Annotated[str, Field(pattern=r"^[a-z0-9_^@]+$")]
-    temperature: Annotated[float, Field(ge=0)]
-    control: Literal["none", "tool_off", "shuffled_golds", "mute"]
-    value: Annotated[float, Field(ge=0, le=1)]
-    low: float
-    high: float
-    num_questions: Annotated[int, Field(ge=1)]
-    num_samples: Annotated[int, Field(ge=1)]
-    grader: Literal["strict", "rstar_compat", "loose"]
-    questions: dict[str, Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]] | None = (
-        None
-    )
-
-
-_ROWS = TypeAdapter(list[_Row])
-_REMEDY = "write it with python -m evaluation run"
-
-
-def read_scores(path: Path) -> list[Score]:
-    """Scores of one summary.json: an object with `scores`, or the bare list.
-
-    Raises:
-        BadRun: Not a summary, a row lacks a field or holds what cannot be, or is not what its outcomes give.
-    """
-    loaded = read_json(path)
-    rows = loaded.get("scores") if isinstance(loaded, dict) else loaded
-    if not isinstance(rows, list):
-        raise BadRun(f"{path}: no list of scores; {_REMEDY}")
-    for row in rows:
-        missing = [name for name in SCORE_FIELDS if not isinstance(row, dict) or name not in row]
-        if missing:
-            raise BadRun(f"{path}: a score lacks {', '.join(missing)}; {_REMEDY}")
-    try:
-        read = _ROWS.validate_python(rows)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadRun(f"{path}: score {where}: {first['msg']}; {_REMEDY}") from None
-    scores: dict[tuple[object, ...], Score] = {}
-    for row in read:
-        score = Score(**{name: getattr(row, name) for name in SCORE_FIELDS}, questions=row.questions or {})
-        if score.questions and not _adds_up(score):
-            raise BadRun(
-                f"{path}: {score.benchmark} {score.metric} ({score.control}, {score.grader}) is not what the outcomes "
-                f"beside it give; {_REMEDY}"
-            )
-        if _score_key(score) in scores:
-            raise BadRun(
-                f"{path}: {score.benchmark} {score.metric} of {score.checkpoint} comes twice; {_REMEDY}"
-            )
-        scores[_score_key(score)] = score
-    return list(scores.values())
-
-
-def _adds_up(score: Score) -> bool:
-    """Do value, counts and k of an average follow from its outcomes?"""
-    outcomes = list(score.questions.values())
-    mean = sum(sum(values) / len(values) for values in outcomes) / len(outcomes)
-    return (
-        abs(mean - score.value) <= 1e-9
-        and score.num_questions == len(outcomes)
-        and score.num_samples == sum(map(len, outcomes))
-        and (not score.metric.startswith("avg@") or score.metric == f"avg@{min(map(len, outcomes))}")
-    )
-
-
-def _score_key(score: Score) -> tuple[object, ...]:
-    return (*_score_order(score), score.num_questions)
 
 
 def find_score(

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.inputs.files import BadRun
 from config.model import Control
+from records.errors import ConfigError
 from records.tool_call import Status
 from records.trajectory import SCHEMA_VERSION, CallKind, IdsSource, StopReason
 from records.verdict import VerdictKind
@@ -47,19 +47,19 @@ def read_sample_table(path: Path) -> pd.DataFrame:
         well), prompt_hash and ids_hash (64 bits), and verdict_NAME of each grader in the file (None: not graded by it).
 
     Raises:
-        BadRun: Missing, no samples file, an unknown word, or a sample that comes twice.
+        ConfigError: Missing, no samples file, an unknown word, or a sample that comes twice.
     """
     if not path.exists():
-        raise BadRun(f"{path}: missing; write it with python -m evaluation run")
+        raise ConfigError(f"{path}: missing; write it with python -m evaluation run")
     try:
         with pq.ParquetFile(path) as file:
             leaves = _leaves(file, path)
             batches = file.iter_batches(batch_size=_BATCH, columns=leaves)
             frames = [_frame(batch, path) for batch in batches]
     except (pa.ArrowException, OSError) as error:
-        raise BadRun(f"{path}: not a Parquet file ({_first(error)}); {_REMEDY}") from None
+        raise ConfigError(f"{path}: not a Parquet file ({_first(error)}); {_REMEDY}") from None
     if not frames:
-        raise BadRun(f"{path}: no sample; {_REMEDY}")
+        raise ConfigError(f"{path}: no sample; {_REMEDY}")
     return _checked(pd.concat(frames, ignore_index=True), path)
 
 
@@ -94,11 +94,11 @@ def sampled_only(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Refuse rows whose ids were guessed from text: entropy at guessed positions means nothing.
 
     Raises:
-        BadRun: A row with `ids_source: retokenised`.
+        ConfigError: A row with `ids_source: retokenised`.
     """
     guessed = int((table["ids_source"] == IdsSource.RETOKENISED).sum())
     if guessed:
-        raise BadRun(
+        raise ConfigError(
             f"{path}: {guessed} rows hold re-tokenised ids; sample through an engine that returns ids"
         )
     return table
@@ -113,7 +113,7 @@ def _leaves(file: pq.ParquetFile, path: Path) -> list[str]:
     wanted = [*_FLAT, *_NESTED]
     missing = [name for name in wanted if name not in spelled]
     if missing:
-        raise BadRun(f"{path}: no column {', '.join(missing)}; {_REMEDY}")
+        raise ConfigError(f"{path}: no column {', '.join(missing)}; {_REMEDY}")
     others = [f"verdicts.{name}.verdict" for name in GRADERS[1:]]
     return [spelled[name] for name in [*wanted, *others] if name in spelled]
 
@@ -123,11 +123,11 @@ def _frame(batch: pa.RecordBatch, path: Path) -> pd.DataFrame:
     columns = {name: batch.column(name) for name in batch.schema.names}
     for name in (*_FLAT, "ids", "turns", "verdicts"):
         if columns[name].null_count:
-            raise BadRun(f"{path}: column {name} is empty in a row; {_REMEDY}")
+            raise ConfigError(f"{path}: column {name} is empty in a row; {_REMEDY}")
     prompt_len = columns["prompt_len"].to_numpy(zero_copy_only=False).astype(np.int64)
     length = pc.list_value_length(columns["ids"]).to_numpy(zero_copy_only=False).astype(np.int64)
     if (prompt_len > length).any() or (prompt_len < 0).any():
-        raise BadRun(f"{path}: a prompt is longer than its trajectory; {_REMEDY}")
+        raise ConfigError(f"{path}: a prompt is longer than its trajectory; {_REMEDY}")
     prompt_hash, ids_hash = _hashes(columns["ids"], prompt_len)
     frame = pd.DataFrame({name: columns[name].to_pandas() for name in _FLAT})
     verdicts = columns["verdicts"]
@@ -166,7 +166,7 @@ def _calls(turns: pa.ListArray, num_rows: int, path: Path) -> dict[str, np.ndarr
     _require(call.dropna().unique(), CallKind, "call", path)
     _require(status.dropna().unique(), Status, "status", path)
     if call.isna().any():
-        raise BadRun(f"{path}: a turn has no call kind; {_REMEDY}")
+        raise ConfigError(f"{path}: a turn has no call kind; {_REMEDY}")
     executed, ran = (call == CallKind.EXECUTED).to_numpy(), status.notna().to_numpy()
     # A call that the suite lost is neither a call that worked nor one that failed.
     lost = status.isin([kind for kind in Status if kind.is_ours]).to_numpy()
@@ -186,19 +186,23 @@ def _checked(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     for name in _verdicts(table):
         _require(table[name].dropna().unique(), VerdictKind, "verdict", path)
     if table["verdict_strict"].isna().any():
-        raise BadRun(f"{path}: a sample has no strict verdict; {_REMEDY}")
+        raise ConfigError(f"{path}: a sample has no strict verdict; {_REMEDY}")
     versions = set(table["schema_version"]) - {SCHEMA_VERSION}
     if versions:
-        raise BadRun(f"{path}: schema_version {min(versions)}, this code reads {SCHEMA_VERSION}; {_REMEDY}")
+        raise ConfigError(
+            f"{path}: schema_version {min(versions)}, this code reads {SCHEMA_VERSION}; {_REMEDY}"
+        )
     for name in ("run", "checkpoint"):
         if table[name].nunique() > 1:
-            raise BadRun(f"{path}: samples of several {name}s ({_some(table[name].unique())}); {_REMEDY}")
+            raise ConfigError(
+                f"{path}: samples of several {name}s ({_some(table[name].unique())}); {_REMEDY}"
+            )
     if not np.isfinite(table["T"]).all() or (table["T"] < 0).any() or (table["sample"] < 0).any():
-        raise BadRun(f"{path}: a temperature or sample number is no number from 0 up; {_REMEDY}")
+        raise ConfigError(f"{path}: a temperature or sample number is no number from 0 up; {_REMEDY}")
     twice = table[table.duplicated(KEY)]
     if len(twice):
         one = twice.iloc[0]
-        raise BadRun(
+        raise ConfigError(
             f"{path}: {len(twice)} samples come twice, the first is {one['benchmark']} {one['problem']} sample "
             f"{one['sample']}; {_REMEDY}"
         )
@@ -217,7 +221,7 @@ def _verdicts(table: pd.DataFrame) -> list[str]:
 def _require(found: Iterable[object], words: type[StrEnum], what: str, path: Path) -> None:
     unknown = sorted(str(word) for word in set(found) - {word.value for word in words})
     if unknown:
-        raise BadRun(
+        raise ConfigError(
             f"{path}: {what} {unknown[0]!r} is unknown (known: {', '.join(words)}); {_REMEDY}, or read it with the "
             "version that wrote it"
         )

@@ -12,27 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.inputs.files import BadRun, object_of, require_digest
 from analysis.inputs.runs import Run
+from records.errors import ConfigError
+from records.evaluation import EvaluationSummary
+from records.files import read_json, require_digest
+from records.manifest import MANIFEST, Manifest
+from records.token_table import AFTER_TOOL, SCHEMA, TOKENS
 
-TOKEN_COLUMNS = (
-    "run",
-    "checkpoint",
-    "benchmark",
-    "problem",
-    "sample",
-    "turn",
-    "index",
-    "token_id",
-    "text",
-    "segment",
-    "entropy",
-    "logprob",
-    "rank",
-    "after_tool",
-    "distance",
-    "correct",
-)
 TRAJECTORY = ["benchmark", "problem", "sample"]
 """Columns that name one trajectory of a checkpoint's token table."""
 
@@ -40,7 +26,6 @@ PRIVATE = frozenset({"gpqa_diamond"})
 """Benchmarks whose texts must not appear in anything that is shown or published."""
 
 SEGMENTS = frozenset({"reason", "post_tool_reasoning", "tool_call", "answer", "other"})
-AFTER = frozenset({"ok", "error"})
 MOST_NATS = 31 * math.log(2)
 """Entropy of 2^31 equally likely tokens: the bound where the size of the vocabulary is not recorded."""
 ROUNDING = 1e-3
@@ -54,22 +39,21 @@ def read_scored(run: Run, checkpoint: str) -> pd.DataFrame:
     """The token table of a checkpoint, held to its manifest, to the samples it was made from and to the vocabulary.
 
     Raises:
-        BadRun: Missing, damaged, of another checkpoint, or made from other samples.
+        ConfigError: Missing, damaged, of another checkpoint, or made from other samples.
     """
-    path = run.root / "score" / checkpoint / "tokens.parquet"
-    manifest = path.with_name("manifest.json")
-    facts = object_of(manifest)
-    files = facts.get("files")
-    require_digest(path, files.get(path.name) if isinstance(files, dict) else None, manifest, _REMEDY)
-    summary = run.root / "eval" / checkpoint / "summary.json"
-    if summary.exists() and facts.get("samples_sha256") != object_of(summary).get("samples_sha256"):
-        raise BadRun(f"{path}: was made from other samples than those of {summary}; {_REMEDY}")
-    config = object_of(run.root / "checkpoints" / checkpoint / "config.json", default={})
-    vocab_size = facts.get("vocab_size", config.get("vocab_size"))
+    path = run.root / "score" / checkpoint / TOKENS
+    manifest = Manifest.load(path.parent)
+    require_digest(path, manifest.files.get(path.name), path.with_name(MANIFEST), _REMEDY)
+    evaluation = run.root / "eval" / checkpoint
+    evaluated = evaluation in run.evaluations()
+    if evaluated and manifest.data != EvaluationSummary.load(evaluation).samples_sha256:
+        raise ConfigError(f"{path}: was made from other samples than those of {evaluation}; {_REMEDY}")
+    config = read_json(run.root / "checkpoints" / checkpoint / "config.json", default={})
+    vocab_size = manifest.facts.get("vocab_size", config.get("vocab_size"))
     tokens = read_tokens(path, vocab_size if isinstance(vocab_size, int) else None)
     others = sorted(set(tokens["checkpoint"]) - {checkpoint})
     if others:
-        raise BadRun(f"{path}: holds tokens of checkpoint {others[0]}, not of {checkpoint}; {_REMEDY}")
+        raise ConfigError(f"{path}: holds tokens of checkpoint {others[0]}, not of {checkpoint}; {_REMEDY}")
     return tokens
 
 
@@ -81,23 +65,23 @@ def read_tokens(path: Path, vocab_size: int | None = None) -> pd.DataFrame:
         vocab_size: Entropies are at most its logarithm.
 
     Raises:
-        BadRun: Missing, a column is absent, or a row that cannot be (named).
+        ConfigError: Missing, a column is absent, or a row that cannot be (named).
     """
     frame = _read(path).to_pandas()
-    missing = [name for name in TOKEN_COLUMNS if name not in frame]
+    missing = [name for name in SCHEMA.names if name not in frame]
     if missing:
-        raise BadRun(f"{path}: no column {', '.join(missing)}; {_REMEDY}")
+        raise ConfigError(f"{path}: no column {', '.join(missing)}; {_REMEDY}")
     if frame.empty:
-        raise BadRun(f"{path}: no token; score samples of at least one trajectory")
+        raise ConfigError(f"{path}: no token; score samples of at least one trajectory")
     frame["after_tool"] = frame["after_tool"].astype(object).where(frame["after_tool"].notna(), None)
     try:
         frame = frame.sort_values([*TRAJECTORY, "index"], ignore_index=True)
         _check_values(frame, path, MOST_NATS if vocab_size is None else math.log(vocab_size))
         _check_positions(frame, path)
     except (TypeError, ValueError) as error:
-        if isinstance(error, BadRun):
+        if isinstance(error, ConfigError):
             raise
-        raise BadRun(f"{path}: a column is of another type ({error}); {_REMEDY}") from None
+        raise ConfigError(f"{path}: a column is of another type ({error}); {_REMEDY}") from None
     return frame
 
 
@@ -113,13 +97,16 @@ def _check_values(tokens: pd.DataFrame, path: Path, most: float) -> None:
         (~(np.isfinite(logprob) & (logprob <= ROUNDING)), "a log-prob that is none"),
         (~(tokens["rank"] >= 0), "a rank below 0"),
         (~tokens["segment"].isin(list(SEGMENTS)), "an unknown segment"),
-        (tokens["after_tool"].notna() & ~tokens["after_tool"].isin(list(AFTER)), "an unknown after_tool"),
+        (
+            tokens["after_tool"].notna() & ~tokens["after_tool"].isin(list(AFTER_TOOL)),
+            "an unknown after_tool",
+        ),
         (tokens["correct"].isna(), "no word on whether its answer is right"),
     ):
         _refuse(tokens, np.asarray(bad), what, path)
     for name in ("run", "checkpoint"):
         if tokens[name].nunique() > 1:
-            raise BadRun(f"{path}: tokens of several {name}s; {_REMEDY}")
+            raise ConfigError(f"{path}: tokens of several {name}s; {_REMEDY}")
 
 
 def _check_positions(tokens: pd.DataFrame, path: Path) -> None:
@@ -138,7 +125,7 @@ def _check_positions(tokens: pd.DataFrame, path: Path) -> None:
 def _refuse(tokens: pd.DataFrame, bad: np.ndarray, what: str, path: Path) -> None:
     if bad.any():
         row = tokens.iloc[int(np.flatnonzero(bad)[0])]
-        raise BadRun(
+        raise ConfigError(
             f"{path}: {int(bad.sum())} tokens have {what}, the first is {row['benchmark']} {row['problem']} sample "
             f"{row['sample']} position {row['index']}; {_REMEDY}"
         )
@@ -148,7 +135,7 @@ def read_turns(path: Path, keys: Collection[Key]) -> list[dict[str, Any]]:
     """The turns of some trajectories of a samples file: no control, the temperature nearest to 1.
 
     Raises:
-        BadRun: Missing, or not a samples file.
+        ConfigError: Missing, or not a samples file.
     """
     columns = ["benchmark", "problem", "sample", "control", "T", "turns"]
     found: dict[Key, dict[str, Any]] = {}
@@ -163,17 +150,19 @@ def read_turns(path: Path, keys: Collection[Key]) -> list[dict[str, Any]]:
                     if key not in found or abs(row["T"] - 1) < abs(found[key]["T"] - 1):
                         found[key] = row | {"turns": batch.column("turns")[number].as_py()}
     except (pa.ArrowException, OSError) as error:
-        raise BadRun(f"{path}: not a samples file ({_first(error)}); evaluate the checkpoint again") from None
+        raise ConfigError(
+            f"{path}: not a samples file ({_first(error)}); evaluate the checkpoint again"
+        ) from None
     return list(found.values())
 
 
 def _read(path: Path) -> pa.Table:
     if not path.exists():
-        raise BadRun(f"{path}: missing; write it with python -m trainer score")
+        raise ConfigError(f"{path}: missing; write it with python -m trainer score")
     try:
         return pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise BadRun(f"{path}: not a Parquet file ({_first(error)}); {_REMEDY}") from None
+        raise ConfigError(f"{path}: not a Parquet file ({_first(error)}); {_REMEDY}") from None
 
 
 def _first(error: BaseException) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from analysis.inputs.files import BadRun
 from analysis.inputs.runs import Run
+from records.errors import ConfigError
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -69,12 +69,12 @@ class _Sandbox(_Open):
 
 
 def scheduler_bench(run: Run) -> dict[str, Any]:
-    """bench/scheduler.json; empty when it did not run. Raises BadRun when it is damaged."""
+    """bench/scheduler.json; empty when it did not run. Raises ConfigError when it is damaged."""
     return _bench(run, "scheduler", _Scheduler)
 
 
 def sandbox_bench(run: Run) -> dict[str, Any]:
-    """bench/sandbox.json; empty when it did not run. Raises BadRun when it is damaged."""
+    """bench/sandbox.json; empty when it did not run. Raises ConfigError when it is damaged."""
     return _bench(run, "sandbox", _Sandbox)
 
 
@@ -88,7 +88,7 @@ def _bench(run: Run, name: str, shape: type[BaseModel]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise BadRun(f"{path}: {where}: {first['msg']}; delete it and run the bench again") from None
+        raise ConfigError(f"{path}: {where}: {first['msg']}; delete it and run the bench again") from None
     return bench
 
 

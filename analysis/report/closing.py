@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from analysis.report.record import REPORT, ReportRecord
+from records.stored import read_record
 
 
 def closing_lines(run: str) -> list[str]:
     """Lines to print after a successful run; empty when the run made no report."""
-    path = Path(run) / "report" / "report.json"
+    path = Path(run) / "report" / REPORT
     if not path.is_file():
         return []
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report = read_record(ReportRecord, path, "run python -m analysis report again")
     lines = [f"report: {path.with_name('index.html')}"]
-    lines += [f"  {phase:<24} {seconds:8.1f} s" for phase, seconds in report["phases_s"].items()]
-    if report["wall_s"] is not None:
-        lines.append(f"  {'whole call':<24} {report['wall_s']:8.1f} s")
+    lines += [f"  {phase:<24} {seconds:8.1f} s" for phase, seconds in report.phases_s.items()]
+    if report.wall_s is not None:
+        lines.append(f"  {'whole call':<24} {report.wall_s:8.1f} s")
     return lines

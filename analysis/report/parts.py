@@ -4,40 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from analysis.claims.claims import Verdict
-from analysis.inputs.files import BadRun, object_of, read_json, require_digest
+from analysis.claims.claims import ClaimVerdict
 from analysis.inputs.lineage import require_lineage
 from analysis.inputs.runs import Run
+from records.errors import ConfigError
+from records.files import read_json, require_digest
+from records.manifest import MANIFEST, Manifest
+from records.stored import read_record
 
 Number = float | None
 
 
 class _Open(BaseModel):
     model_config = ConfigDict(allow_inf_nan=False)
-
-
-class _Claim(_Open):
-    id: str
-    text: str
-    source: list[str]
-    published: list[str]
-    evidence: Literal["direct", "proxy", "simulated", "arithmetic"]
-    endpoint: dict[str, Any]
-    unit: Literal["question", "seed"]
-    criterion: str
-    cost: str | None
-    press_only: bool
-    verdict: Verdict
-    value: Number
-    low: Number
-    high: Number
-    seeds: int | None
-    questions: int | None
-    note: str
 
 
 class _Zone(_Open):
@@ -83,27 +66,26 @@ class Parts:
     """entropy.json; may be absent."""
 
 
-def read_claim_rows(run: Run, path: Path) -> list[dict[str, Any]]:
+def read_claim_rows(run: Run, path: Path) -> list[ClaimVerdict]:
     """Rows of claims.json, judged on this run as it lies there.
 
     Raises:
-        BadRun: Missing, damaged, or judged on something else.
+        ConfigError: Missing, damaged, or judged on something else.
     """
     require_lineage(run, path, "claims")
-    rows = read_json(path)
-    _validate(TypeAdapter(list[_Claim]), rows, path, "claims")
-    ids = [row["id"] for row in rows]
+    rows = read_record(list[ClaimVerdict], path, "run python -m analysis claims again")
+    ids = [row.id for row in rows]
     if not ids or len(ids) != len(set(ids)):
-        raise BadRun(f"{path}: no claim, or one twice; run python -m analysis claims again")
+        raise ConfigError(f"{path}: no claim, or one twice; run python -m analysis claims again")
     return rows
 
 
 def read_study(run: Run, path: Path) -> dict[str, Any]:
-    """entropy.json; empty when there is no study. Raises BadRun when it is damaged or of something else."""
+    """entropy.json; empty when there is no study. Raises ConfigError when it is damaged or of something else."""
     if not path.exists():
         return {}
     require_lineage(run, path, "entropy")
-    study = object_of(path)
+    study = read_json(path)
     _validate(TypeAdapter(_Study), study, path, "entropy")
     return study
 
@@ -112,22 +94,19 @@ def drawn_figures(run: Run, folder: Path) -> dict[str, str | None]:
     """Name of each figure -> its SVG as text; None where the run has no data for it.
 
     Raises:
-        BadRun: A file is missing, changed, or drawn from something else.
+        ConfigError: A file is missing, changed, or drawn from something else.
     """
-    manifest = folder / "manifest.json"
-    require_lineage(run, manifest, "figures")
-    record = object_of(manifest)
-    facts, files = record.get("facts"), record.get("files")
-    rows = facts.get("plots") if isinstance(facts, dict) else None
-    plots = _validate(TypeAdapter(list[_Figure]), rows, manifest, "figures")
+    path = folder / MANIFEST
+    require_lineage(run, path, "figures")
+    manifest = Manifest.load(folder)
+    plots = _validate(TypeAdapter(list[_Figure]), manifest.facts.get("plots"), path, "figures")
     found: dict[str, str | None] = {}
     for plot in plots:
-        path = folder / f"{plot.name}.svg"
+        svg = folder / f"{plot.name}.svg"
         found[plot.name] = None
         if plot.drawn:
-            wanted = files.get(path.name) if isinstance(files, dict) else None
-            require_digest(path, wanted, manifest, "run python -m analysis figures again")
-            found[plot.name] = path.read_text(encoding="utf-8")
+            require_digest(svg, manifest.files.get(svg.name), path, "run python -m analysis figures again")
+            found[plot.name] = svg.read_text(encoding="utf-8")
     return found
 
 
@@ -137,4 +116,6 @@ def _validate(adapter: TypeAdapter[Any], value: object, path: Path, command: str
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise BadRun(f"{path}: {where}: {first['msg']}; run python -m analysis {command} again") from None
+        raise ConfigError(
+            f"{path}: {where}: {first['msg']}; run python -m analysis {command} again"
+        ) from None

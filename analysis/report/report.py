@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.claims.claims import Verdict
+from analysis.claims.claims import ClaimVerdict, Verdict
 from analysis.claims.headline import control_rows, difference_rows
 from analysis.comparison.identity import leaves
 from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.figures.plot import Reference
-from analysis.inputs.files import object_of, write_json, write_text
 from analysis.inputs.runs import CHECKPOINTS, Run
 from analysis.report.page import render
 from analysis.report.parts import Parts, drawn_figures, read_claim_rows, read_study
+from analysis.report.record import REPORT, ReportRecord
 from analysis.tables import GRIDS
+from records.files import read_json, write_text
+from records.manifest import MANIFEST, Manifest
+from records.stored import write_record
 
 SMALL_PRESETS = frozenset({"tiny", "micro"})
 """Presets whose page must say what a random-initialised model of a million parameters cannot show."""
@@ -35,75 +39,75 @@ VERDICT_WORDS = {
 }
 
 
-def build(run: Run, parts: Parts, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
-    """Write index.html and report.json into `out`; returns what report.json holds.
+def build(run: Run, parts: Parts, settings: Settings, reference: Reference, out: Path) -> ReportRecord:
+    """Write index.html and report.json into `out`; returns the record.
 
     Raises:
-        BadRun: The claims or a figure are missing.
+        ConfigError: The claims or a figure are missing.
     """
     record = report_record(run, read_claim_rows(run, parts.claims))
     page = render_page(run, record, parts, settings, reference)
-    write_json(out / "report.json", record)
+    write_record(out / REPORT, record)
     write_text(out / "index.html", page)
     return record
 
 
-def report_record(run: Run, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What report.json holds: run, preset, phases_s, wall_s, scores, claims, provenance."""
+def report_record(run: Run, claims: Sequence[ClaimVerdict]) -> ReportRecord:
+    """The numbers of a run and of its claims."""
     started = run.facts.get("started_unix")
-    return {
-        "run": run.name,
-        "preset": run.preset,
-        "phases_s": run.phases_s(),
-        "wall_s": None if started is None else round(time.time() - float(started), 3),
-        "scores": [score.to_json() for score in run.scores()],
-        "claims": list(claims),
-        "provenance": provenance(run),
-    }
+    return ReportRecord(
+        run=run.name,
+        preset=run.preset,
+        phases_s=run.phases_s(),
+        wall_s=None if started is None else round(time.time() - float(started), 3),
+        scores=[replace(score, questions={}) for score in run.scores()],
+        claims=list(claims),
+        provenance=provenance(run),
+    )
 
 
 def provenance(run: Run) -> dict[str, Any]:
-    """What this run is made of: configuration, manifests, builds, and provenance.json when stamped."""
-    config = run.facts.get("config", {})
-    builds = {path.stem: object_of(path) for path in sorted(run.root.glob("build/*.json"))}
+    """Where this run comes from: configuration, manifests, builds, and provenance.json when stamped."""
+    config, data = run.facts.get("config", {}), run.root / "data"
+    builds = {path.stem: read_json(path) for path in sorted(run.root.glob("build/*.json"))}
     return {
-        "data": object_of(run.root / "data" / "manifest.json", default={}),
-        "checkpoints": {name: m for name in CHECKPOINTS if (m := run.manifest(name))},
+        "data": asdict(Manifest.load(data)) if (data / MANIFEST).exists() else {},
+        "checkpoints": {name: asdict(m) for name in CHECKPOINTS if (m := run.manifest(name))},
         "build": builds,
         "config": config,
-        "not_evaluated": run.unavailable(),
-        "stamp": object_of(run.root / "provenance.json", default={}),
+        "not_evaluated": [asdict(row) for row in run.unavailable()],
+        "stamp": read_json(run.root / "provenance.json", default={}),
     }
 
 
 def render_page(
-    run: Run, record: Mapping[str, Any], parts: Parts, settings: Settings, reference: Reference
+    run: Run, record: ReportRecord, parts: Parts, settings: Settings, reference: Reference
 ) -> str:
     """The page as text: inline CSS and SVG, no script, nothing fetched."""
     scores = run.scores()
-    claims = record["claims"]
-    counts = Counter(claim["verdict"] for claim in claims)
+    claims = record.claims
+    counts = Counter(claim.verdict for claim in claims)
     figures = drawn_figures(run, parts.figures)
     return render(
         "report.html",
         run=run.name,
         preset=run.preset,
         small=run.preset in SMALL_PRESETS,
-        wall_s=record["wall_s"],
+        wall_s=record.wall_s,
         differences=difference_rows(scores, settings),
         controls=control_rows(scores),
-        scores=record["scores"],
-        measured=[claim for claim in claims if claim["value"] is not None],
-        unmeasured=[claim for claim in claims if claim["value"] is None],
-        words={str(k): v for k, v in VERDICT_WORDS.items()},
-        counts=[(VERDICT_WORDS[v], str(v), counts[str(v)]) for v in Verdict if counts[str(v)]],
+        scores=record.scores,
+        measured=[claim for claim in claims if claim.value is not None],
+        unmeasured=[claim for claim in claims if claim.value is None],
+        words=VERDICT_WORDS,
+        counts=[(VERDICT_WORDS[v], str(v), counts[v]) for v in Verdict if counts[v]],
         figures={plot.name: _inline(figures.get(plot.name), plot.name) for plot in PLOTS},
         plots={plot.name: plot for plot in PLOTS},
         tables=[make(run, settings, reference) for make in GRIDS],
         entropy=read_study(run, parts.entropy),
         unavailable=run.unavailable(),
-        phases=sorted(record["phases_s"].items()),
-        provenance=[(k, _short(v)) for k, v in leaves(record["provenance"])],
+        phases=sorted(record.phases_s.items()),
+        provenance=[(k, _short(v)) for k, v in leaves(record.provenance)],
         conflicts=reference["conflicts"],
         confidence=settings.confidence,
     )

@@ -5,16 +5,17 @@ Writes verdicts and never fails; `judge` decides, in a step of its own, so that 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.inputs.files import BadRun, object_of, read_json, read_jsonl
 from analysis.inputs.lineage import check_run
 from analysis.inputs.runs import CHECKPOINTS, Run, find_score
+from records.errors import ConfigError
+from records.files import read_json, read_jsonl, sha256_of
+from records.manifest import MANIFEST, Manifest
 
 CHANCE_SLACK = 0.03
 """How far above the best constant answer permuted golds may score; answers of one family repeat now and then."""
@@ -51,32 +52,28 @@ def to_json(checks: list[Check]) -> dict[str, Any]:
 
 def judge(path: Path) -> list[str]:
     """Lines for the checks of a verify.json that fell short; empty when all hold."""
-    checks = object_of(path).get("checks")
+    checks = read_json(path).get("checks")
     if not isinstance(checks, list) or not checks:
-        raise BadRun(f"{path}: holds no check; run python -m analysis verify again")
+        raise ConfigError(f"{path}: holds no check; run python -m analysis verify again")
     for check in checks:
         if not isinstance(check, dict) or not isinstance(check.get("ok"), bool):
-            raise BadRun(f"{path}: a check without an outcome; run python -m analysis verify again")
+            raise ConfigError(f"{path}: a check without an outcome; run python -m analysis verify again")
     return [f"{check.get('name')}: {check.get('detail')}" for check in checks if not check["ok"]]
 
 
 def _digests(name: str, run: Run) -> Iterator[Check]:
     """Every file that a manifest lists is there and unchanged."""
-    for manifest_path in sorted(run.root.glob("*/manifest.json")) + sorted(
-        run.root.glob("*/*/manifest.json")
-    ):
-        files = object_of(manifest_path).get("files")
-        if not isinstance(files, dict):
-            continue
-        wrong = [file for file, wanted in files.items() if _sha256(manifest_path.parent / file) != wanted]
+    for manifest_path in sorted(run.root.glob(f"*/{MANIFEST}")) + sorted(run.root.glob(f"*/*/{MANIFEST}")):
+        folder = manifest_path.parent
+        files = Manifest.load(folder).files
+        wrong = [name for name, digest in files.items() if _sha256(folder / name) != digest]
         detail = f"{len(files)} files match" if not wrong else f"differ or missing: {', '.join(wrong)}"
-        where = manifest_path.parent.relative_to(run.root)
-        yield Check(name=f"{name} {where}", ok=not wrong, detail=detail)
+        yield Check(name=f"{name} {folder.relative_to(run.root)}", ok=not wrong, detail=detail)
 
 
 def _duplicates(name: str, run: Run) -> Iterator[Check]:
     """No problem occurs in two splits."""
-    found = read_json(run.root / "data" / "manifest.json")["facts"]["duplicates"]
+    found = Manifest.load(run.root / "data").facts["duplicates"]
     total = found["exact"] + found["params"]
     yield Check(name=name, ok=total == 0, detail=f"{found['exact']} exact, {found['params']} by parameters")
 
@@ -84,9 +81,9 @@ def _duplicates(name: str, run: Run) -> Iterator[Check]:
 def _lineage(name: str, run: Run) -> Iterator[Check]:
     """Each checkpoint was trained from the one before as it lies there now."""
     for child, parent in zip(CHECKPOINTS[1:], CHECKPOINTS, strict=False):
-        made_from = run.manifest(child).get("parent")
-        digest = _files_digest(run.manifest(parent).get("files", {}))
-        yield Check(name=f"{name} {child}", ok=made_from == digest, detail=f"parent {parent}")
+        younger, older = run.manifest(child), run.manifest(parent)
+        ok = younger is not None and older is not None and younger.parent == older.digest
+        yield Check(name=f"{name} {child}", ok=ok, detail=f"parent {parent}")
 
 
 def _metrics(name: str, run: Run) -> Iterator[Check]:
@@ -121,7 +118,7 @@ def _controls(name: str, run: Run) -> Iterator[Check]:
 def _evaluations(name: str, run: Run) -> Iterator[Check]:
     """Every summary is what its samples give, and all belong to this run."""
     check_run(run)
-    detail = f"{len(run.summaries())} summaries are what their samples give"
+    detail = f"{len(run.evaluations())} summaries are what their samples give"
     yield Check(name=name, ok=True, detail=detail)
 
 
@@ -138,13 +135,4 @@ _LOOKS: tuple[tuple[str, Callable[[str, Run], Iterator[Check]]], ...] = (
 
 
 def _sha256(path: Path) -> str | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _files_digest(files: dict[str, str]) -> str:
-    from records.digest import digest
-
-    return digest(files)
+    return sha256_of(path) if path.is_file() else None

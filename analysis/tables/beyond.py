@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from analysis.entropy.entropy import Settings
 from analysis.figures.plot import Reference
-from analysis.inputs.runs import CHECKPOINTS, Run, Score, find_score
+from analysis.inputs.runs import CHECKPOINTS, Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 from analysis.tables.main import NAMES
+from records.evaluation import Score
 
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "GPQA-Diamond": ("gpqa_diamond", "avg@", "strict"),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.inputs.files import write_text
+from records.files import write_text
 
 DASH = "-"
 """A cell without a value."""

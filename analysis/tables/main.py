@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from analysis.entropy.entropy import Settings
 from analysis.figures.plot import Reference
-from analysis.inputs.runs import CHECKPOINTS, RINGS, Run, Score, find_score
+from analysis.inputs.runs import CHECKPOINTS, Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+from records.evaluation import RINGS, Score
 
 PUBLISHED = ("math500", "aime24", "aime25", "hmmt25")
 COLUMNS = {

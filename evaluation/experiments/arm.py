@@ -16,9 +16,10 @@ from typing import Any
 
 from config.arms import MAIN, ArmRun, load_arms
 from config.model import RuntimeSection
-from evaluation.evaluate import POOLED, Place, evaluate
+from evaluation.evaluate import Place, evaluate
 from evaluation.experiments.endpoints import curve, endpoints
 from records.errors import ConfigError
+from records.evaluation import POOLED, EvaluationSummary
 from records.files import sha256_of, write_json
 from records.manifest import MANIFEST, Manifest
 from records.run_folder import RunFolder
@@ -92,14 +93,14 @@ def _clear(folder: RunFolder) -> None:
 def summarise_main(run: ArmRun, runtime: RuntimeSection) -> dict[str, Any]:
     """The main run's own stage 1 as the arm that it is; writes and returns arms/NAME.json."""
     folder = runtime.folder
-    summary = json.loads((folder.evaluation("rl1") / "summary.json").read_text(encoding="utf-8"))
+    summary = EvaluationSummary.load(folder.evaluation("rl1"))
     record = summarise(run, folder, ["rl1"], summary)
     write_json(folder.arm(run.name), record)
     return record
 
 
 def summarise(
-    run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: dict[str, Any]
+    run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: EvaluationSummary
 ) -> dict[str, Any]:
     """What an arm leaves: its names, endpoints and curve."""
     for stage in stages:
@@ -130,17 +131,14 @@ def require_published_metrics(folder: RunFolder, stage: str) -> None:
         raise ConfigError(f"{path}: {what}; delete {checkpoint / MANIFEST} and run the stage again")
 
 
-def sealed_accuracy(summary: dict[str, Any]) -> float:
-    """avg@1 over the three sealed rings together, of an evaluation's summary."""
+def sealed_accuracy(summary: EvaluationSummary) -> float:
+    """avg@1 over the three sealed rings together."""
     (value,) = (
-        row["value"]
-        for row in summary["scores"]
-        if row["benchmark"] == POOLED
-        and row["metric"] == "avg@1"
-        and row["control"] == "none"
-        and row["grader"] == "strict"
+        row.value
+        for row in summary.scores
+        if (row.benchmark, row.metric, row.control, row.grader) == (POOLED, "avg@1", "none", "strict")
     )
-    return float(value)
+    return value
 
 
 def link(target: Path, at: Path) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evaluation.scores.score_rows import Score, Slice, outcomes_of, score
+from evaluation.scores.score_rows import Slice, outcomes_of, score
+from records.evaluation import CategoryScore, FunctionCallNumbers, Score
 from records.statistics import wilson
 from verifier.benchmarks import Benchmark
 from verifier.benchmarks.bfcl_calls import CATEGORIES, MULTI_TURN, overall, overall_v4
@@ -58,25 +59,25 @@ def function_scores(
 
 def function_row(
     declared: Benchmark, problems: Sequence[Problem], trajectories: Sequence[Trajectory], about: Slice
-) -> dict[str, Any]:
+) -> FunctionCallNumbers:
     """Accuracy per category and the weighted scores with and without known defects, for the summary."""
     outcomes = outcomes_of(trajectories, about.grader)
     bad = {problem for issue in declared.known_issues for problem in issue.problems}
     all_of_them = _by_category(problems, outcomes)
     sound = _by_category([problem for problem in problems if problem.id not in bad], outcomes)
-    return {
-        "checkpoint": about.checkpoint,
-        "benchmark": about.benchmark,
-        "mode": declared.prompt.value,
-        "temperature": about.temperature,
-        "categories": {
-            name: {"value": float(np.mean(values)), "num_questions": len(values)}
+    return FunctionCallNumbers(
+        checkpoint=about.checkpoint,
+        benchmark=about.benchmark,
+        mode=declared.prompt.value,
+        temperature=about.temperature,
+        categories={
+            name: CategoryScore(value=float(np.mean(values)), num_questions=len(values))
             for name, values in all_of_them.items()
         },
-        "v3": _weighted(all_of_them, overall),
-        "v3_without_known_issues": _weighted(sound, overall),
-        "v4_weights": _weighted(all_of_them, overall_v4),
-    }
+        v3=_weighted(all_of_them, overall),
+        v3_without_known_issues=_weighted(sound, overall),
+        v4_weights=_weighted(all_of_them, overall_v4),
+    )
 
 
 def _weighted(by_category: Mapping[str, list[float]], formula: Any) -> dict[str, float] | None:

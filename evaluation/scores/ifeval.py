@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evaluation.scores.score_rows import Score, Slice, outcomes_of, score
+from evaluation.scores.score_rows import Slice, outcomes_of, score
+from records.evaluation import InstructionNumbers, Score, ScoreGrader
 from records.statistics import FEW_UNITS, resample_weights, wilson
 from records.verdict import VerdictKind
 from verifier.benchmarks.ifeval_checks import four_numbers
@@ -16,7 +17,7 @@ from verifier.benchmarks.ifeval_checks import four_numbers
 if TYPE_CHECKING:
     from records.trajectory import Trajectory
 
-GRADERS = ("strict", "loose")
+GRADERS: tuple[ScoreGrader, ...] = ("strict", "loose")
 RESAMPLES = 2000
 
 
@@ -69,12 +70,12 @@ def _instructions(trajectories: Sequence[Trajectory], about: Slice, like: Score 
     ]
 
 
-def instruction_row(trajectories: Sequence[Trajectory], about: Slice) -> dict[str, Any]:
+def instruction_row(trajectories: Sequence[Trajectory], about: Slice) -> InstructionNumbers:
     """The four numbers of one evaluation, for the summary."""
-    return {
-        "checkpoint": about.checkpoint,
-        "benchmark": about.benchmark,
-        "temperature": about.temperature,
-        "num_samples": len([t for t in trajectories if t.reward is not None]),
+    return InstructionNumbers(
+        checkpoint=about.checkpoint,
+        benchmark=about.benchmark,
+        temperature=about.temperature,
+        num_samples=len([t for t in trajectories if t.reward is not None]),
         **four_numbers([trajectory.verdicts for trajectory in trajectories]),
-    }
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from evaluation.scores.votes import Vote, equality, grouped, vote_of
+from records.evaluation import ControlName, GraderDisagreement, Score, ScoreGrader
 from records.statistics import (
     avg_at_k,
     cons_at_k,
@@ -29,42 +30,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """One number of an evaluation; values are fractions in [0, 1]."""
-
-    checkpoint: str
-    benchmark: str
-    metric: str
-    """avg@k, pass@k, pass^k (all right), cons@k (the vote), chance (the best constant answer per family), and the
-    numbers of a benchmark's own."""
-    temperature: float
-    control: str
-    value: float
-    low: float
-    high: float
-    num_questions: int
-    num_samples: int
-    grader: str
-    questions: dict[str, list[float]] = field(default_factory=dict)
-    """Question -> outcome of each sample; for pairing."""
-    question_se: float | None = None
-    """Standard error for questions like these."""
-    rerun_se: float | None = None
-    """Standard error for these questions sampled again."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """What a score is about."""
 
     checkpoint: str
     benchmark: str
     temperature: float
-    control: str = "none"
-    grader: str = GraderName.STRICT.value
+    control: ControlName = "none"
+    grader: ScoreGrader = "strict"
     seed: int = 0
     confidence: float = 0.95
 
@@ -96,7 +69,7 @@ def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
         high=interval.high,
         num_questions=len(outcomes),
         num_samples=sum(len(values) for values in outcomes.values()),
-        grader=str(about.grader),
+        grader=about.grader,
         questions={question: list(values) for question, values in sorted(outcomes.items())},
         question_se=question_se(outcomes) if len(outcomes) > 1 else None,
         rerun_se=rerun_se(outcomes) if fewest > 1 else None,
@@ -250,18 +223,18 @@ def control_scores(
     return rows
 
 
-def disagreements(trajectories: Sequence[Trajectory]) -> list[dict[str, Any]]:
-    """Samples on which the two graders differ; one that a grader lost says nothing."""
+def disagreements(trajectories: Sequence[Trajectory]) -> list[GraderDisagreement]:
+    """Samples on which the two graders differ; samples that a grader lost are left out."""
     strict, compat = (grader.value for grader in EVAL_GRADERS)
     return [
-        {
-            "benchmark": t.benchmark,
-            "problem": t.problem,
-            "sample": t.sample,
-            "strict": t.verdicts[strict].verdict.value,
-            "rstar_compat": t.verdicts[compat].verdict.value,
-            "extracted": t.verdicts[strict].extracted,
-        }
+        GraderDisagreement(
+            benchmark=t.benchmark,
+            problem=t.problem,
+            sample=t.sample,
+            strict=t.verdicts[strict].verdict.value,
+            rstar_compat=t.verdicts[compat].verdict.value,
+            extracted=t.verdicts[strict].extracted,
+        )
         for t in trajectories
         if compat in t.verdicts
         and VerdictKind.INFRA_FAILED not in (t.verdicts[strict].verdict, t.verdicts[compat].verdict)

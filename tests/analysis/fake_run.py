@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.runs import CHECKPOINTS, RINGS
+from analysis.inputs.runs import CHECKPOINTS
 from records.digest import digest
+from records.evaluation import RINGS
+from records.manifest import Manifest
 from records.statistics import avg_at_k, pass_at_k_by_question, score_interval
 from records.tool_call import Status, ToolError, ToolResult
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
@@ -41,12 +43,12 @@ class FakeRun:
     def write(self, root: Path) -> Path:
         """Fill `root` and return it."""
         rng = np.random.default_rng(self.seed)
-        _put(root / "run.json", {"run": root.name, "preset": "tiny", "started_unix": 1_700_000_000.0})
-        _put(root / "data" / "test.json", {"problems": self.questions})
+        put(root / "run.json", {"run": root.name, "preset": "tiny", "started_unix": 1_700_000_000.0})
+        put(root / "data" / "test.json", {"problems": self.questions})
         files = {"test.json": sha256(root / "data" / "test.json")}
-        _put(root / "data" / "manifest.json", {"schema": 1, "files": files, "facts": {"train": 4000}})
-        _put(root / "bench" / "sandbox.json", SANDBOX_BENCH)
-        _put(root / "bench" / "scheduler.json", SCHEDULER_BENCH)
+        put(root / "data" / "manifest.json", manifest_json("data", files, {"train": 4000}))
+        put(root / "bench" / "sandbox.json", SANDBOX_BENCH)
+        put(root / "bench" / "scheduler.json", SCHEDULER_BENCH)
         if self.metrics:
             write_metrics(root, rng)
         for checkpoint in self.only:
@@ -62,20 +64,12 @@ class FakeRun:
 
     def _train(self, root: Path, checkpoint: str) -> None:
         folder = root / "checkpoints" / checkpoint
-        _put(folder / "config.json", {"vocab_size": 400, "of": f"{root.name} {checkpoint} {self.seed}"})
+        put(folder / "config.json", {"vocab_size": 400, "of": f"{root.name} {checkpoint} {self.seed}"})
         metrics = root / "metrics" / f"{checkpoint}.jsonl"
         facts = {"metrics_sha256": sha256(metrics)} if metrics.exists() else {}
         files = {"config.json": sha256(folder / "config.json"), "chat_template.jinja": "t" * 64}
-        manifest = {
-            "schema": 1,
-            "stage": checkpoint,
-            "steps": 10,
-            "parent": None,
-            "files": files,
-            "facts": facts,
-        }
-        _put(folder / "manifest.json", manifest)
-        _put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
+        put(folder / "manifest.json", manifest_json(checkpoint, files, facts))
+        put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
 
     def _evaluate(self, root: Path, checkpoint: str, rng: np.random.Generator) -> None:
         skill = dict(self.skill)[checkpoint]
@@ -100,8 +94,7 @@ class FakeRun:
         folder = root / "eval" / checkpoint
         write_parquet(trajectories, folder / "samples.parquet")
         publish(folder, scores, plans)
-        _put(folder / "unavailable.json", UNAVAILABLE)
-        _put(folder / "run.json", {"seconds": 20.0})
+        put(folder / "run.json", {"seconds": 20.0})
 
     def _controls(
         self, root: Path, trajectories: list[Trajectory], rng: np.random.Generator
@@ -125,20 +118,35 @@ def plan(
             "control": control, "deep_k": None, "deep_limit": None}  # fmt: skip
 
 
+def summary_json(
+    scores: list[dict[str, Any]],
+    plans: list[dict[str, Any]] | None = None,
+    *,
+    checkpoint: str = "c" * 64,
+    samples: str = "s" * 64,
+) -> dict[str, Any]:
+    """A summary as the evaluation writes it."""
+    return {
+        "checkpoint_digest": checkpoint, "fingerprint": "f" * 64, "engine": "local", "served_model": None,
+        "variant": None, "settings": SETTINGS | {"plans": plans or []}, "benchmarks": {},
+        "policies": {"strict": "numbers"}, "unavailable": UNAVAILABLE, "scores": scores, "samples_sha256": samples,
+    }  # fmt: skip
+
+
+def manifest_json(
+    stage: str, files: dict[str, str], facts: dict[str, Any], data: str | None = None
+) -> dict[str, Any]:
+    """A manifest as every step writes it."""
+    manifest = Manifest(stage=stage, files=files, parent=None, data=data, steps=10, facts=facts)
+    return asdict(manifest)
+
+
 def publish(folder: Path, scores: list[dict[str, Any]], plans: list[dict[str, Any]]) -> None:
     """Write the summary of the samples as they lie there."""
     checkpoint = folder.parents[1] / "checkpoints" / folder.name / "manifest.json"
-    known = checkpoint.exists()
-    summary = {
-        "checkpoint_digest": digest(json.loads(checkpoint.read_text())["files"]) if known else "c" * 64,
-        "engine": "local", "served_model": None, "variant": None, "paper_differences": [],
-        "settings": SETTINGS | {"plans": plans},
-        "policies": {"strict": ["numbers"]},
-        "unavailable": UNAVAILABLE,
-        "scores": scores,
-        "samples_sha256": sha256(folder / "samples.parquet"),
-    }  # fmt: skip
-    _put(folder / "summary.json", summary)
+    identity = digest(json.loads(checkpoint.read_text())["files"]) if checkpoint.exists() else "c" * 64
+    samples = sha256(folder / "samples.parquet")
+    put(folder / "summary.json", summary_json(scores, plans, checkpoint=identity, samples=samples))
 
 
 def republish(folder: Path, trajectories: list[Trajectory]) -> None:
@@ -169,9 +177,10 @@ def republish(folder: Path, trajectories: list[Trajectory]) -> None:
 def publish_tokens(root: Path, checkpoint: str) -> None:
     """Write the manifest of a token table as it lies there."""
     folder, samples = root / "score" / checkpoint, root / "eval" / checkpoint / "samples.parquet"
-    facts = {"files": {"tokens.parquet": sha256(folder / "tokens.parquet")}, "vocab_size": 400}
-    _put(folder / "manifest.json", facts | ({"samples_sha256": sha256(samples)} if samples.exists() else {}))
-    _put(folder / "run.json", {"seconds": 1.0})
+    files = {"tokens.parquet": sha256(folder / "tokens.parquet")}
+    data = sha256(samples) if samples.exists() else None
+    put(folder / "manifest.json", manifest_json("score", files, {"vocab_size": 400}, data))
+    put(folder / "run.json", {"seconds": 1.0})
 
 
 def sha256(path: Path) -> str:
@@ -218,10 +227,11 @@ def write_arms(root: Path) -> None:
             ]  # fmt: skip
             record = {"arm": arm, "origin": "main", "seed": seed, "text": arm, "curve": curve}
             endpoints = {"accuracy": accuracy + 0.01 * seed}
-            _put(root / "arms" / f"{arm}-main-{seed}.json", record | {"endpoints": endpoints})
+            put(root / "arms" / f"{arm}-main-{seed}.json", record | {"endpoints": endpoints})
 
 
-def _put(path: Path, value: object) -> None:
+def put(path: Path, value: object) -> None:
+    """Write indented JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=1, sort_keys=True), encoding="utf-8")
 

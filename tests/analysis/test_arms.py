@@ -28,10 +28,11 @@ from analysis.experiments.arms import (
 )
 from analysis.experiments.sampling_grid import grid_of, table_of
 from analysis.figures import doses
-from analysis.inputs.files import BadRun
-from analysis.inputs.runs import RINGS, Run, read_scores
+from analysis.inputs.runs import Run
 from config.arms import ablation_runs, load_arms
 from evaluation.experiments.endpoints import MEANS
+from records.errors import ConfigError
+from records.evaluation import RINGS, EvaluationSummary
 from records.trajectory import Trajectory
 from records.trajectory_files import write_parquet
 from tests.analysis.fake_run import fake_trajectories, plan, publish, score_row
@@ -221,14 +222,14 @@ def test_the_sampling_grid_reads_every_k_from_the_same_samples(tmp_path: Path) -
     write_member(tmp_path / "sft", "sft", 0.5)
     table = table_of(tmp_path, Settings())
     assert table[["temperature", "k"]].to_numpy().tolist() == [[t, k] for t in (0.6, 1.0) for k in (1, 2, 4)]
-    questions = read_scores(tmp_path / "sft" / "summary.json")[0].questions
+    questions = EvaluationSummary.load(tmp_path / "sft").scores[0].questions
     values = table[table["temperature"] == 0.6].set_index("k")["value"]
     assert values[1] == pytest.approx(np.mean(list(questions.values())))
     assert values[4] == pytest.approx(np.mean([max(outcomes) for outcomes in questions.values()]))
     table.to_csv(tmp_path / "pass_at_k.csv", index=False)
     pd.testing.assert_frame_equal(table_of(tmp_path / "pass_at_k.csv", Settings()), table)
     table.drop(columns="k").to_csv(tmp_path / "other.csv", index=False)
-    with pytest.raises(BadRun, match="lacks the columns k"):
+    with pytest.raises(ConfigError, match="lacks the columns k"):
         table_of(tmp_path / "other.csv", Settings())
     rows = grid_of(table).groups["T = 0.6"]
     assert float(rows[0][-1]) == pytest.approx(100 * (values[4] - values[1]), abs=0.06)
@@ -281,7 +282,7 @@ def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
     assert (result.exit_code, "no experiment arm is stored" in result.output) == (2, True)
     (tmp_path / "arms" / "x.json").write_text("{}")
-    with pytest.raises(BadRun, match="lacks arm, curve"):
+    with pytest.raises(ConfigError, match="lacks arm, curve"):
         records_in(tmp_path / "arms")
 
 

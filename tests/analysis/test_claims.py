@@ -14,8 +14,8 @@ import pytest
 from analysis.claims.claims import Claim, Effect, NoEndpoint, Verdict, decide, judge, read_claims
 from analysis.claims.effects import measure_run
 from analysis.entropy.entropy import Settings
-from analysis.inputs.files import BadRun
 from analysis.inputs.runs import Run
+from records.errors import ConfigError
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_run import FakeRun, publish_tokens
 
@@ -40,7 +40,7 @@ def _claim(**changes: object) -> Claim:
 
 def _verdicts(run: Run, settings: Settings, preset: str = "tiny") -> dict[str, str]:
     rows = judge(CLAIMS, measure_run(run, settings), preset=preset)
-    return {row["id"]: row["verdict"] for row in rows}
+    return {row.id: row.verdict for row in rows}
 
 
 def _write_arms(root: Path, effect: float, seeds: int) -> None:
@@ -151,14 +151,12 @@ def test_entropy_claims_of_a_built_in_effect(run: Run, settings: Settings) -> No
 
 def test_a_contrast_that_cannot_be_made_is_marked_and_is_in_no_family(run: Run, settings: Settings) -> None:
     """The control of the fake run is empty: no later turn begins without a tool response."""
-    rows = {row["id"]: row for row in judge(CLAIMS, measure_run(run, settings), preset="tiny")}
+    rows = {row.id: row for row in judge(CLAIMS, measure_run(run, settings), preset="tiny")}
     marked = rows["reflection-beyond-turn-start"]
-    assert marked["verdict"] == Verdict.NOT_TESTABLE
-    assert marked["note"] == "not available: no later turn begins without a tool response before it"
-    assert (marked["value"], marked["p_holm"]) == (None, None)
-    levels = {
-        row["confidence"] for row in rows.values() if row["family"] == "entropy" and row["p"] is not None
-    }
+    assert marked.verdict == Verdict.NOT_TESTABLE
+    assert marked.note == "not available: no later turn begins without a tool response before it"
+    assert (marked.value, marked.p_holm) == (None, None)
+    levels = {row.confidence or 0.0 for row in rows.values() if row.family == "entropy" and row.p is not None}
     assert min(levels) >= 0.95
     assert max(levels) == pytest.approx(1 - 0.05 / 5)  # five tests, not six
 
@@ -176,9 +174,9 @@ def test_the_words_of_the_reflection_claim_are_what_is_measured(settings: Settin
     publish_tokens(root, "rl3")
     # 20% of a trajectory is less than its 14 tokens of first reasoning: take as many as reach the second.
     wide = replace(settings, top_entropy_frac=0.6)
-    found = {row["id"]: row for row in judge(claims, measure_run(Run.open(root), wide), preset="tiny")}
-    assert found["reflection-tokens"]["verdict"] == Verdict.SAME_DIRECTION
-    assert found["reflection-against-reasoning"]["verdict"] == Verdict.OPPOSITE
+    found = {row.id: row for row in judge(claims, measure_run(Run.open(root), wide), preset="tiny")}
+    assert found["reflection-tokens"].verdict == Verdict.SAME_DIRECTION
+    assert found["reflection-against-reasoning"].verdict == Verdict.OPPOSITE
 
 
 def test_direct_claims_are_tried_in_the_presets_that_can(run: Run, settings: Settings) -> None:
@@ -213,16 +211,16 @@ def test_press_numbers_are_never_targets(run: Run, settings: Settings) -> None:
 
 def test_whatever_is_not_run_says_what_it_would_take(run: Run, settings: Settings) -> None:
     rows = judge(CLAIMS, measure_run(run, settings), preset="tiny")
-    assert all(row["cost"] for row in rows if row["verdict"] == Verdict.NOT_RUN)
+    assert all(row.cost for row in rows if row.verdict == Verdict.NOT_RUN)
 
 
 def test_holm_widens_intervals_within_a_family(run: Run, settings: Settings) -> None:
     rows = judge(CLAIMS, measure_run(run, settings), preset="tiny")
-    levels = [row["confidence"] for row in rows if row["family"] == "rl-over-sft"]
+    levels = [row.confidence or 0.0 for row in rows if row.family == "rl-over-sft"]
     assert max(levels) == pytest.approx(1 - 0.05 / 3)
     for row in rows:
-        if row["p_holm"] is not None:
-            assert row["p_holm"] >= row["p"]
+        if row.p_holm is not None and row.p is not None:
+            assert row.p_holm >= row.p
 
 
 @pytest.mark.parametrize(
@@ -236,7 +234,7 @@ def test_holm_widens_intervals_within_a_family(run: Run, settings: Settings) -> 
 def test_a_wrong_claims_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "claims.yaml"
     path.write_text(text)
-    with pytest.raises(BadRun, match=message):
+    with pytest.raises(ConfigError, match=message):
         read_claims(path)
 
 
@@ -245,5 +243,5 @@ def test_an_id_used_twice_is_refused(tmp_path: Path) -> None:
     text = (REFERENCE / "claims.yaml").read_text(encoding="utf-8")
     start = text.index("- id: claude-lead")
     path.write_text(text + text[start : text.index("- id: gain-over")])
-    with pytest.raises(BadRun, match="claude-lead is used twice"):
+    with pytest.raises(ConfigError, match="claude-lead is used twice"):
         read_claims(path)

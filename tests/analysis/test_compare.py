@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 from analysis.cli import app
 from analysis.comparison.compare import compare_runs, flips, to_markdown
 from analysis.entropy.entropy import Settings
-from analysis.inputs.files import BadRun
 from analysis.inputs.runs import Run
 from analysis.inputs.sample_table import graded, read_sample_table
 from analysis.tables import sft
 from records.digest import digest
+from records.errors import ConfigError
 from records.trajectory import Trajectory
 from records.trajectory_files import SCHEMA, read_parquet, write_parquet
 from records.verdict import Verdict, VerdictKind
@@ -344,7 +344,7 @@ def test_other_data_make_runs_incomparable_unless_allowed(
     shutil.copytree(pair[0], other)
     changed(other, "data/manifest.json", "facts", "train", to=1)
     good, bad = Run.open(pair[0]), Run.open(other)
-    with pytest.raises(BadRun, match="data digest differs"):
+    with pytest.raises(ConfigError, match="data digest differs"):
         compare_runs(good, bad, "rl3", settings, margin=0.02)
     result = compare_runs(good, bad, "rl3", settings, margin=0.02, allow_mismatch=True)
     (mismatch,) = result["mismatches"]

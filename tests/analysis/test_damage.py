@@ -26,9 +26,9 @@ from analysis.cli import app
 from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.figures.plot import write
-from analysis.inputs.files import write_manifest
 from analysis.inputs.lineage import write_lineage
 from analysis.inputs.runs import Run
+from records.manifest import list_folder
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_run import FakeRun
 
@@ -98,7 +98,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
             else {"name": plot.name, "drawn": False}
             for plot in PLOTS
         ]
-        write_manifest(out, {"plots": rows})
+        list_folder(out, {"stage": "figures", "parent": None, "data": None, "facts": {"plots": rows}})
         write_lineage(run, out, "figures", ["manifest.json"])
     outputs = {}
     for name in COMMANDS:

@@ -16,13 +16,14 @@ from analysis.entropy.entropy import Settings
 from analysis.entropy.entropy_files import write_study
 from analysis.figures import PLOTS
 from analysis.figures.plot import Reference, write
-from analysis.inputs.files import BadRun, write_manifest
 from analysis.inputs.lineage import require_lineage, write_lineage
 from analysis.inputs.runs import Run
 from analysis.report.parts import Parts
 from analysis.report.report import build
 from analysis.tables import GRIDS
 from analysis.tables.grid import to_csv, to_latex, to_markdown
+from records.errors import ConfigError
+from records.manifest import list_folder
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_run import FakeRun
 
@@ -39,6 +40,9 @@ SCORE_KEYS = {
     "num_questions",
     "num_samples",
     "grader",
+    "questions",
+    "question_se",
+    "rerun_se",
 }
 SHOWN = ("differences", "scheduler")
 """Figures drawn for the page here; drawing all of them takes long."""
@@ -77,7 +81,7 @@ def page(
         else {"name": p.name, "drawn": False}
         for p in PLOTS
     ]
-    write_manifest(out / "figures", {"plots": rows})
+    list_folder(out / "figures", {"stage": "figures", "parent": None, "data": None, "facts": {"plots": rows}})
     write_lineage(run, out / "figures", "figures", ["manifest.json"])
     judged = judge(read_claims(REFERENCE / "claims.yaml"), measure_run(run, settings), preset="tiny")
     write_claims(judged, out / "claims")
@@ -202,5 +206,5 @@ def test_results_that_a_command_does_not_read_may_come_after_it(tmp_path: Path) 
     path = run.root / "bench" / "sandbox.json"
     path.write_text(path.read_text() + "\n")
     require_lineage(run, run.root / "entropy" / "entropy.json", "entropy")
-    with pytest.raises(BadRun, match="made from another bench/sandbox"):
+    with pytest.raises(ConfigError, match="made from another bench/sandbox"):
         require_lineage(run, run.root / "claims" / "claims.json", "claims")

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.inputs.files import BadRun, write_manifest
-from analysis.inputs.runs import Run, find_score, read_scores
-from tests.analysis.fake_run import FakeRun, score_row
+from analysis.inputs.runs import Run, find_score
+from records.errors import ConfigError
+from records.evaluation import EvaluationSummary, Score
+from records.manifest import list_folder
+from tests.analysis.fake_run import FakeRun, put, score_row, summary_json
 
 
 def test_stages_come_in_training_order_with_global_steps(run: Run) -> None:
@@ -23,9 +25,7 @@ def test_the_score_nearest_temperature_1_with_most_samples_is_found(tmp_path: Pa
         score_row("rl3", "b", {"q": [1.0] * k}, k=k, temperature=temperature)
         for k, temperature in ((16, 0.6), (1, 1.0), (4, 1.0))
     ]
-    path = tmp_path / "summary.json"
-    path.write_text(json.dumps({"scores": rows}))
-    found = find_score(read_scores(path), "rl3", "b")
+    found = find_score([Score(**row) for row in rows], "rl3", "b")
     assert found is not None
     assert (found.metric, found.temperature) == ("avg@4", 1.0)
 
@@ -38,29 +38,28 @@ def test_a_control_never_stands_in_for_a_score(run: Run) -> None:
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="run the evaluation first"):
+    with pytest.raises(ConfigError, match="run the evaluation first"):
         Run.open(tmp_path)
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="no such run folder"):
+    with pytest.raises(ConfigError, match="no such run folder"):
         Run.open(tmp_path / "absent")
 
 
 def test_a_score_without_a_field_names_file_and_field(tmp_path: Path) -> None:
     row = score_row("rl3", "b", {"q": [1.0]}, k=1)
     del row["grader"]
-    path = tmp_path / "summary.json"
-    path.write_text(json.dumps({"scores": [row]}))
-    with pytest.raises(BadRun, match=r"summary\.json: a score lacks grader"):
-        read_scores(path)
+    put(tmp_path / "summary.json", summary_json([row]))
+    with pytest.raises(ConfigError, match=r"summary\.json: scores\.0\.grader: Field required"):
+        EvaluationSummary.load(tmp_path)
 
 
 def test_a_torn_metrics_line_is_named(tmp_path: Path) -> None:
     root = FakeRun(questions=2, k=1, tokens=False, only=("sft",)).write(tmp_path / "torn")
     with (root / "metrics" / "rl2.jsonl").open("a") as file:
         file.write('{"step": 9, ')
-    with pytest.raises(BadRun, match=r"rl2\.jsonl: line 7 is not JSON"):
+    with pytest.raises(ConfigError, match=r"rl2\.jsonl: line 7: is not JSON"):
         Run.open(root).metrics()
 
 
@@ -74,8 +73,8 @@ def test_a_step_written_twice_counts_once_with_its_last_value(tmp_path: Path) ->
 def test_a_manifest_lists_every_file_and_no_date(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "x.csv").write_text("a\n")
-    write_manifest(tmp_path, {"n": 1})
+    list_folder(tmp_path, {"stage": "tables", "parent": None, "data": None})
     first = (tmp_path / "manifest.json").read_bytes()
-    write_manifest(tmp_path, {"n": 1})
+    list_folder(tmp_path, {"stage": "tables", "parent": None, "data": None})
     assert (tmp_path / "manifest.json").read_bytes() == first
     assert list(json.loads(first)["files"]) == ["data/x.csv"]

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.inputs.files import BadRun
 from analysis.inputs.runs import Run
 from analysis.inputs.sample_table import graded, read_sample_table, sampled_only
 from analysis.inputs.samples import read_scored, read_tokens
+from records.errors import ConfigError
 from records.tool_call import Status
 from records.trajectory import CallKind, IdsSource, StopReason, Trajectory
 from records.trajectory_files import SCHEMA, write_parquet
@@ -76,7 +76,7 @@ def test_a_lost_sample_is_in_no_mean(tmp_path: Path) -> None:
 
 def test_a_row_whose_ids_were_guessed_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, trajectory(ids_source=IdsSource.RETOKENISED))
-    with pytest.raises(BadRun, match="re-tokenised"):
+    with pytest.raises(ConfigError, match="re-tokenised"):
         sampled_only(read_sample_table(path), path)
 
 
@@ -107,28 +107,28 @@ def test_an_unknown_word_or_impossible_value_is_refused_by_name(
     rows = pq.read_table(write(tmp_path, trajectory(), trajectory(1))).to_pylist()
     rows[1][column] = change(rows[1][column])
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), tmp_path / "samples.parquet")
-    with pytest.raises(BadRun, match=message):
+    with pytest.raises(ConfigError, match=message):
         read_sample_table(tmp_path / "samples.parquet")
 
 
 def test_a_sample_that_comes_twice_is_refused(tmp_path: Path) -> None:
     rows = pq.read_table(write(tmp_path, trajectory())).to_pylist()
     pq.write_table(pa.Table.from_pylist(rows * 2, schema=SCHEMA), tmp_path / "samples.parquet")
-    with pytest.raises(BadRun, match="1 samples come twice, the first is b p sample 0"):
+    with pytest.raises(ConfigError, match="1 samples come twice, the first is b p sample 0"):
         read_sample_table(tmp_path / "samples.parquet")
 
 
 def test_a_token_table_without_a_column_names_it(tmp_path: Path, run: Run) -> None:
     frame = pd.read_parquet(run.token_files()["rl3"]).drop(columns="entropy")
     frame.to_parquet(tmp_path / "tokens.parquet")
-    with pytest.raises(BadRun, match="no column entropy"):
+    with pytest.raises(ConfigError, match="no column entropy"):
         read_tokens(tmp_path / "tokens.parquet")
 
 
 def test_a_file_that_is_no_parquet_is_one_clear_line(tmp_path: Path) -> None:
     path = tmp_path / "samples.parquet"
     path.write_text("not parquet")
-    with pytest.raises(BadRun, match="not a Parquet file"):
+    with pytest.raises(ConfigError, match="not a Parquet file"):
         read_sample_table(path)
 
 
@@ -156,14 +156,14 @@ def test_a_token_that_cannot_be_is_refused_by_name(
     frame = pd.read_parquet(run.token_files()["rl3"]).astype({column: object})
     frame.loc[70, column] = value
     frame.to_parquet(tmp_path / "tokens.parquet")
-    with pytest.raises(BadRun, match=message):
+    with pytest.raises(ConfigError, match=message):
         read_tokens(tmp_path / "tokens.parquet", vocab_size=400)
 
 
 def test_tokens_that_come_twice_are_refused(tmp_path: Path, run: Run) -> None:
     frame = pd.read_parquet(run.token_files()["rl3"])
     pd.concat([frame, frame.head(50)]).to_parquet(tmp_path / "tokens.parquet")
-    with pytest.raises(BadRun, match="50 tokens have a position that comes twice"):
+    with pytest.raises(ConfigError, match="50 tokens have a position that comes twice"):
         read_tokens(tmp_path / "tokens.parquet")
 
 
@@ -171,12 +171,12 @@ def test_tokens_are_those_of_their_manifest_and_of_the_samples(tmp_path: Path) -
     root = FakeRun(questions=2, k=1, metrics=False, only=("sft", "rl3")).write(tmp_path / "run")
     read_scored(Run.open(root), "rl3")
     shutil.copy(root / "score/sft/tokens.parquet", root / "score/rl3/tokens.parquet")
-    with pytest.raises(BadRun, match=r"rl3/tokens\.parquet: its sha256 .* is not the"):
+    with pytest.raises(ConfigError, match=r"rl3/tokens\.parquet: its sha256 .* is not the"):
         read_scored(Run.open(root), "rl3")
     publish_tokens(root, "rl3")
-    with pytest.raises(BadRun, match="tokens of checkpoint sft, not of rl3"):
+    with pytest.raises(ConfigError, match="tokens of checkpoint sft, not of rl3"):
         read_scored(Run.open(root), "rl3")
     manifest = root / "score/sft/manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"samples_sha256": "0"}))
-    with pytest.raises(BadRun, match="was made from other samples"):
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"data": "0"}))
+    with pytest.raises(ConfigError, match="was made from other samples"):
         read_scored(Run.open(root), "sft")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import yaml
@@ -11,6 +10,7 @@ from analysis.entropy.entropy import Settings
 from analysis.inputs.runs import Run
 from analysis.tables import beyond, sft
 from analysis.tables.grid import Grid
+from tests.analysis.fake_run import put, summary_json
 
 REFERENCE = yaml.safe_load(Path("results/reference/paper.yaml").read_text())
 
@@ -23,8 +23,7 @@ def row(benchmark: str, metric: str, value: float, grader: str = "strict") -> di
 
 
 def run_with(folder: Path, *rows: dict) -> Run:
-    (folder / "eval" / "rl3").mkdir(parents=True)
-    (folder / "eval" / "rl3" / "summary.json").write_text(json.dumps({"scores": rows}))
+    put(folder / "eval" / "rl3" / "summary.json", summary_json(list(rows)))
     return Run.open(folder)
 
 

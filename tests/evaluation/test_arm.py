@@ -22,12 +22,16 @@ from evaluation.experiments.arm import (
 )
 from evaluation.experiments.endpoints import AXES, curve, endpoints
 from records.errors import ConfigError
+from records.evaluation import EvaluationSummary
 from records.files import sha256_of
 from records.manifest import write_folder
 from records.run_folder import RunFolder
+from tests.analysis.fake_run import put, score_row, summary_json
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.problems.prepare import load_split, pool_digest, prepare
 from trainer.stages.rl_job import run_stage
+
+POOLED_ROW = score_row("rl1", "procedural", {"q": [1.0]}, k=1) | {"questions": {}}
 
 
 def view(config: Config, run: ArmRun) -> Any:
@@ -66,11 +70,7 @@ def test_seed_0_of_the_papers_rule_is_the_main_stage(config: Config) -> None:
     without_clock = [{k: v for k, v in point.items() if k != "seconds"} for point in curve(metrics, timing)]
     assert [{k: v for k, v in point.items() if k != "seconds"} for point in arm["curve"]] == without_clock
     assert not folder.work(f"arm_{run.name}").exists()
-    scores = [
-        {"benchmark": "procedural", "metric": "avg@1", "control": "none", "grader": "strict", "value": 0.25}
-    ]
-    folder.evaluation("rl1").mkdir(parents=True)
-    (folder.evaluation("rl1") / "summary.json").write_text(json.dumps({"scores": scores}))
+    put(folder.evaluation("rl1") / "summary.json", summary_json([POOLED_ROW | {"value": 0.25}]))
     own = summarise_main(run, runtime)
     assert own["endpoints"] == arm["endpoints"] | {"accuracy": 0.25}
 
@@ -109,14 +109,15 @@ def test_a_signal_in_the_last_step_of_a_stage_stops_the_arm_before_the_next(
     assert (left.value.code, begun) == (128 + signal.SIGTERM, ["rl1"])
 
 
-def test_the_sealed_accuracy_is_the_pooled_rings_alone() -> None:
-    row = {"benchmark": "procedural", "metric": "avg@1", "control": "none", "grader": "strict", "value": 0.5}
+def test_the_sealed_accuracy_is_the_pooled_rings_alone(tmp_path: Path) -> None:
     others = [
-        row | {"grader": "rstar_compat", "value": 0.9},
-        row | {"control": "mute", "value": 0.0},
-        row | {"benchmark": "procedural-family", "value": 0.1},
+        {"grader": "rstar_compat", "value": 0.9},
+        {"control": "mute"},
+        {"benchmark": "procedural-family"},
     ]
-    assert sealed_accuracy({"scores": [*others, row]}) == 0.5
+    rows = [POOLED_ROW | changes for changes in others] + [POOLED_ROW | {"value": 0.5}]
+    put(tmp_path / "summary.json", summary_json(rows))
+    assert sealed_accuracy(EvaluationSummary.load(tmp_path)) == 0.5
 
 
 def test_metrics_that_are_not_the_published_ones_give_no_summary(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,6 @@ import torch
 from typer.testing import CliRunner
 
 from analysis.inputs.evaluation import check_published, read_evaluation
-from analysis.inputs.runs import RINGS
 from config.model import Config, Control, EvalPlan
 from config.resolve import ConfigError
 from evaluation.__main__ import app
@@ -22,6 +21,7 @@ from evaluation.command import Given, _adjust, _plans
 from evaluation.evaluate import Place, evaluate, refuse_ungraded
 from evaluation.scores.behaviour import behaviour
 from records.errors import FellShort
+from records.evaluation import RINGS
 from records.problem import Problem
 from records.trajectory import StopReason, Trajectory
 from records.trajectory_files import read_parquet
@@ -67,10 +67,11 @@ def run(run_root: Path, out: Path, *plans: EvalPlan, work: Path | None = None) -
     view = SimpleNamespace(
         rollout=config.rollout, sandbox=config.sandbox, eval=config.eval, analysis=config.analysis
     )
-    return evaluate(
+    summary = evaluate(
         place=Place(checkpoint=run_root / "checkpoints" / "sft", name="sft"), plans=plans, view=view,
         runtime=config.runtime, rings=run_root / "data", out=out, work=work or out / "work",
     )  # fmt: skip
+    return asdict(summary)
 
 
 def test_an_evaluation_leaves_samples_scores_and_what_could_not_be_asked(
@@ -92,12 +93,12 @@ def test_an_evaluation_leaves_samples_scores_and_what_could_not_be_asked(
         row for row in summary["scores"] if row["benchmark"] == "procedural" and row["metric"] == "avg@2"
     )
     assert (pooled["num_questions"], pooled["num_samples"], pooled["control"]) == (9, 18, "tool_off")
-    (missing,) = json.loads((tmp_path / "unavailable.json").read_text())
+    (missing,) = summary["unavailable"]
     assert missing["benchmark"] == "aime24"
     assert missing["how"]
     samples = read_parquet(tmp_path / "samples.parquet")
     assert len(samples) == 18
-    told = next(row for row in summary["behaviour"] if row["benchmark"] == "procedural")
+    told = next(row["numbers"] for row in summary["behaviour"] if row["benchmark"] == "procedural")
     failed = ("wrong_frac", "unparsed_frac", "no_answer_frac", "timeout_frac", "infra_failed_frac")
     assert sum(told[name] for name in failed) + pooled["value"] == pytest.approx(1.0)
     assert (told["infra_failed_frac"], told["prompt_does_not_fit_frac"]) == (0.0, 0.0)

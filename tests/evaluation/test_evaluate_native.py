@@ -13,14 +13,13 @@ from config.model import Control, EvalPlan
 from evaluation.conversations.bfcl_services import FunctionScript, open_services
 from evaluation.conversations.conversation import DialogueSampler
 from evaluation.conversations.native_chat import NativeChat
-from evaluation.evaluate import Evaluation, Place, _run_plan, _write
+from evaluation.evaluate import Findings, Place, _run_plan
 from evaluation.questions import Questions
 from evaluation.scores.bfcl import function_row, function_scores
 from evaluation.scores.ifeval import instruction_row, instruction_scores
-from evaluation.scores.score_rows import Slice
+from evaluation.scores.score_rows import Slice, disagreements
 from records.problem import Problem
 from records.trajectory import StopReason, Trajectory, Turn
-from records.trajectory_files import read_parquet
 from records.verdict import Verdict, VerdictKind
 from tests.trainer.fakes import CharCodec, ScriptedEngine
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
@@ -111,24 +110,21 @@ def test_both_kinds_run_from_prompt_to_summary_on_a_real_engine(tmp_path: Path) 
         ),
     ]
     place = Place(checkpoint=tmp_path / "checkpoints" / "sft", name="sft")
-    result = Evaluation()
+    result = Findings()
     with WorkDir.open(tmp_path / "work", "f") as work:
         _run_plan(plan, asked, place, "00", work, view, config.runtime, result)
-        summary = _write(result, tmp_path / "out", work, {"settings": {}}, 1.0)
-    samples = read_parquet(tmp_path / "out" / "samples.parquet")
+    samples = result.trajectories
     assert len(samples) == 2 * (2 + 2 + 1)
     assert {t.benchmark: set(t.verdicts) for t in samples} == {
         "ifeval": {"strict", "loose"}, "bfcl_v3": {"strict"}, "bfcl_v3_prompt": {"strict"},
     }  # fmt: skip
     fitting = {t.benchmark for t in samples if t.turns}
     assert {"ifeval", "bfcl_v3"} <= fitting, "the prompts of these two fit"
-    assert summary["instructions"][0].keys() >= {
-        "prompt_strict", "prompt_loose", "instruction_strict", "instruction_loose",
-    }  # fmt: skip
-    assert set(summary["function_calls"][0]["categories"]) == {"simple", "irrelevance"}
-    assert summary["function_calls"][0]["v3"] is None, "no weighted score without all categories"
-    assert "overall_v3" not in {row["metric"] for row in summary["scores"]}
-    assert summary["grader_disagreements"] == []
+    assert result.instructions[0].num_samples > 0
+    assert set(result.function_calls[0].categories) == {"simple", "irrelevance"}
+    assert result.function_calls[0].v3 is None, "no weighted score without all categories"
+    assert "overall_v3" not in {row.metric for row in result.scores}
+    assert disagreements(result.trajectories) == []
 
 
 def test_the_four_numbers_of_ifeval() -> None:
@@ -146,7 +142,7 @@ def test_the_four_numbers_of_ifeval() -> None:
     }  # fmt: skip
     assert all(row.low <= row.value <= row.high for row in rows.values())
     assert rows["instructions@1", "loose"].low < 1.0, "three instructions prove no certainty"
-    assert instruction_row(samples, ABOUT)["instruction_strict"] == pytest.approx(1 / 3)
+    assert instruction_row(samples, ABOUT).instruction_strict == pytest.approx(1 / 3)
 
 
 def test_the_weighted_score_of_bfcl_wants_every_category() -> None:
@@ -161,8 +157,9 @@ def test_the_weighted_score_of_bfcl_wants_every_category() -> None:
     assert rows["overall_v3"].value == pytest.approx(2 / 3)
     assert (rows["multi_turn_v3"].value, rows["live_v3"].value) == (0.0, 1.0)
     assert rows["live_v3"].low < 1.0
-    told = function_row(benchmark("bfcl_v3"), problems, samples, ABOUT)
-    assert told["v3"]["overall"] == pytest.approx(2 / 3)
+    numbers = function_row(benchmark("bfcl_v3"), problems, samples, ABOUT)
+    assert numbers.v3 is not None
+    assert numbers.v3["overall"] == pytest.approx(2 / 3)
     assert "overall_v3" not in {row.metric for row in function_scores(problems[:-2], samples[:-2], ABOUT)}
 
 

@@ -197,5 +197,5 @@ def test_samples_on_which_the_graders_differ_are_listed() -> None:
     samples = [a_sample("a", i, "4") for i in range(2)]
     samples[1].verdicts["rstar_compat"] = Verdict(id="a", verdict=VerdictKind.WRONG, grader="rstar_compat")
     (only,) = disagreements(samples)
-    assert (only["problem"], only["sample"]) == ("a", 1)
-    assert (only["strict"], only["rstar_compat"], only["extracted"]) == ("correct", "wrong", "4")
+    assert (only.problem, only.sample) == ("a", 1)
+    assert (only.strict, only.rstar_compat, only.extracted) == ("correct", "wrong", "4")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,9 +15,11 @@ from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
 from config.resolve import ConfigError
+from records.manifest import Manifest
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn
 from records.trajectory_files import write_parquet
+from tests.analysis.fake_run import put, summary_json
 from tests.trainer.tiny_checkpoint import VOCAB, tiny_config
 from trainer.__main__ import app
 from trainer.metrics.token_table import choose, places, score_samples, segments
@@ -146,12 +147,12 @@ def scored(tiny_checkpoint: Path, tmp_path: Path, torch_settings: None) -> Any:
     def score(checkpoint: Path, samples: list[Trajectory]) -> list[dict[str, Any]]:
         write_parquet(samples, tmp_path / "samples.parquet")
         config = tiny_config()
-        facts = score_samples(
+        manifest = score_samples(
             checkpoint, tmp_path / "samples.parquet", tmp_path / "out", config.analysis, config.runtime
         )
-        assert json.loads((tmp_path / "out" / "manifest.json").read_text()) == facts
+        assert Manifest.load(tmp_path / "out") == manifest
         rows = pq.read_table(tmp_path / "out" / "tokens.parquet").to_pylist()
-        assert len(rows) == facts["num_tokens"]
+        assert len(rows) == manifest.facts["num_tokens"]
         return rows
 
     return score
@@ -198,7 +199,7 @@ def test_a_token_table_of_other_inputs_is_not_replaced(
     scored(tiny_checkpoint, [a_trajectory()])
     before = (tmp_path / "out" / "tokens.parquet").read_bytes()
     scored(tiny_checkpoint, [a_trajectory()])
-    with pytest.raises(ConfigError, match=r"out: holds the token table of another input \(samples_sha256\)"):
+    with pytest.raises(ConfigError, match=r"out: holds the token table of another input \(samples\)"):
         scored(tiny_checkpoint, [a_trajectory(1)])
     assert (tmp_path / "out" / "tokens.parquet").read_bytes() == before
 
@@ -206,8 +207,8 @@ def test_a_token_table_of_other_inputs_is_not_replaced(
 def test_samples_that_changed_since_their_evaluation_are_refused(
     scored: Any, tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "summary.json").write_text(json.dumps({"samples_sha256": "0" * 64}))
-    with pytest.raises(ConfigError, match=r"samples\.parquet: differs from what .*summary\.json"):
+    put(tmp_path / "summary.json", summary_json([]))
+    with pytest.raises(ConfigError, match=r"samples\.parquet: its sha256 .* is not the .*summary\.json"):
         scored(tiny_checkpoint, [a_trajectory()])
 
 

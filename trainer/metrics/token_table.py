@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 from config.model import AnalysisSection, RuntimeSection
 from records.digest import digest
 from records.errors import ConfigError
-from records.files import read_json, sha256_of, write_json
-from records.manifest import MANIFEST, verify
+from records.evaluation import REMEDY, SUMMARY, EvaluationSummary
+from records.files import require_digest, sha256_of, write_json
+from records.manifest import MANIFEST, RUN, Manifest, verify
+from records.token_table import SCHEMA, TOKENS
 from records.trajectory import IdsSource, Trajectory, Turn
 from trainer.model import check_device, load_model, use_threads
 from trainer.rollout.tokenizer import FolderCodec
@@ -33,26 +35,6 @@ from verifier.turn import tags
 
 ENTROPY_TEMPERATURE = 1.0
 MAX_TOKENS = 16384
-SCHEMA = pa.schema(
-    [
-        ("run", pa.string()),
-        ("checkpoint", pa.string()),
-        ("benchmark", pa.string()),
-        ("problem", pa.string()),
-        ("sample", pa.int32()),
-        ("turn", pa.int32()),
-        ("index", pa.int32()),
-        ("token_id", pa.int32()),
-        ("text", pa.string()),
-        ("segment", pa.string()),
-        ("entropy", pa.float32()),
-        ("logprob", pa.float32()),
-        ("rank", pa.int32()),
-        ("after_tool", pa.string()),
-        ("distance", pa.int32()),
-        ("correct", pa.bool_()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +53,17 @@ class TokenPlace:
 
 def score_samples(
     checkpoint: Path, samples: Path, out: Path, analysis: AnalysisSection, runtime: RuntimeSection
-) -> dict[str, Any]:
-    """Write out/tokens.parquet for a seeded draw of trajectories; returns counts."""
+) -> Manifest:
+    """Write out/tokens.parquet and its manifest for a seeded draw of trajectories."""
     from records.trajectory_files import read_parquet
 
     began = time.monotonic()
     use_threads(runtime, runtime.threads.eval)
-    inputs = {
-        "checkpoint": verify(checkpoint).digest if (checkpoint / MANIFEST).exists() else None,
-        "samples_sha256": sha256_of(require_samples(samples)),
-        "selection": digest([analysis.num_trajectories, analysis.seed]),
-    }
+    inputs = ScoreInputs(
+        checkpoint=verify(checkpoint).digest if (checkpoint / MANIFEST).exists() else None,
+        samples=sha256_of(require_samples(samples)),
+        selection=digest([analysis.num_trajectories, analysis.seed]),
+    )
     require_free(out, inputs)
     chosen = choose(read_parquet(samples), analysis.num_trajectories, analysis.seed)
     codec = FolderCodec.load(checkpoint)
@@ -109,39 +91,56 @@ def score_samples(
         for record in _records(trajectory, codec, *columns[index])
     ]
     out.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(records, schema=SCHEMA), out / "tokens.parquet", compression="zstd")
-    facts = {
-        "num_trajectories": len(chosen),
-        "num_tokens": len(records),
-        "temperature": ENTROPY_TEMPERATURE,
-        "vocab_size": model.config.vocab_size,
-        "files": {"tokens.parquet": sha256_of(out / "tokens.parquet")},
-        **inputs,
-    }
-    write_json(out / "run.json", {"seconds": time.monotonic() - began})
-    write_json(out / "manifest.json", facts)
-    return facts
+    pq.write_table(pa.Table.from_pylist(records, schema=SCHEMA), out / TOKENS, compression="zstd")
+    manifest = Manifest(
+        stage="score",
+        files={TOKENS: sha256_of(out / TOKENS)},
+        parent=inputs.checkpoint,
+        data=inputs.samples,
+        facts={
+            "num_trajectories": len(chosen),
+            "num_tokens": len(records),
+            "temperature": ENTROPY_TEMPERATURE,
+            "vocab_size": model.config.vocab_size,
+            "selection": inputs.selection,
+        },
+    )
+    write_json(out / RUN, {"seconds": time.monotonic() - began})
+    manifest.write(out)
+    return manifest
 
 
 def require_samples(samples: Path) -> Path:
     """The samples file; ConfigError when it is missing or not the one that its evaluation published."""
     if not samples.is_file():
         raise ConfigError(f"{samples}: does not exist; give samples.parquet of an evaluation")
-    summary = samples.with_name("summary.json")
-    wanted = read_json(summary).get("samples_sha256") if summary.is_file() else None
-    if wanted is not None and sha256_of(samples) != wanted:
-        raise ConfigError(
-            f"{samples}: differs from what {summary} was written with; evaluate the checkpoint again"
+    if (samples.parent / SUMMARY).is_file():
+        require_digest(
+            samples, EvaluationSummary.load(samples.parent).samples_sha256, samples.parent / SUMMARY, REMEDY
         )
     return samples
 
 
-def require_free(out: Path, inputs: Mapping[str, Any]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreInputs:
+    """Everything that decides a token table, as digests."""
+
+    checkpoint: str | None
+    """None for a folder without manifest."""
+    samples: str
+    selection: str
+    """Of the number of trajectories and the seed of the draw."""
+
+
+def require_free(out: Path, inputs: ScoreInputs) -> None:
     """Raise ConfigError when `out` holds a finished token table of other inputs."""
-    if not (out / "manifest.json").is_file():
+    if not (out / MANIFEST).is_file():
         return
-    held = read_json(out / "manifest.json")
-    other = [name for name, value in inputs.items() if name in held and held[name] != value]
+    manifest = Manifest.load(out)
+    held = ScoreInputs(
+        checkpoint=manifest.parent, samples=manifest.data or "", selection=str(manifest.facts["selection"])
+    )
+    other = [name for name, value in asdict(inputs).items() if asdict(held)[name] != value]
     if other:
         raise ConfigError(
             f"{out}: holds the token table of another input ({', '.join(other)}); name another folder, "

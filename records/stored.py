@@ -1,0 +1,57 @@
+"""`read_record` and `write_record`: files that one frozen dataclass writes and reads.
+
+A class that inherits `Stored` states the shape of its file by its annotations. Reading is strict: an unknown key,
+another type, NaN and infinity are errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from records.errors import ConfigError
+from records.files import read_text, write_json
+
+T = TypeVar("T")
+
+
+class Stored:
+    """Base of dataclasses whose instances are JSON files or parts of them."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+def read_record(kind: type[T], path: Path, remedy: str) -> T:
+    """Parse and check one JSON file.
+
+    Args:
+        kind: a class that inherits `Stored`, or a list of one.
+        path: of the file.
+        remedy: what the user does when the file is wrong.
+
+    Raises:
+        ConfigError: missing, unreadable, not JSON, or of another shape.
+    """
+    text = read_text(path, remedy)
+    try:
+        return TypeAdapter(kind).validate_json(text)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {first_problem(error)}; {remedy}") from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """The place and the message of the first error, in one line."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return f"is not JSON ({first.get('ctx', {}).get('error')})"
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a dataclass as indented JSON with sorted keys; equal records give equal bytes."""
+    write_json(path, asdict(record))

@@ -5,7 +5,7 @@
 #   test       all tests, KILLS kill moments among them      test-kill  kill moments alone
 #   ablations  every experiment arm, 2 to 3 hours on 2 cores; resumes
 #   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
-#   lock       resolve constraints.txt afresh                bench      speed against peers, as JSON
+#   lock       resolve the constraints files afresh          bench      speed against peers, as JSON
 #   clean      remove caches (never results)
 
 SHELL := /bin/bash

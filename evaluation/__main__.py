@@ -11,6 +11,7 @@ import typer
 from config.command import fail, one_line_errors, read_sections
 from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
 from evaluation.command import evaluate
+from records.garbage import collect_rarely
 from records.verdict import VerdictKind
 
 app = typer.Typer(
@@ -284,4 +285,5 @@ def _print_facts(facts: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    collect_rarely()
     app(prog_name="python -m evaluation")

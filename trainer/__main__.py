@@ -12,6 +12,7 @@ import typer
 
 from config.command import fail, one_line_errors, read_sections
 from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
+from records.garbage import collect_rarely
 from records.repository_module import run_bench_module
 
 app = typer.Typer(
@@ -253,4 +254,5 @@ def _say(facts: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    collect_rarely()
     app()

@@ -285,7 +285,9 @@ def _add_deep_scores(
 @contextmanager
 def _open(plan: EvalPlan, place: Place, settings: Any, view: Any, runtime: RuntimeSection) -> Iterator[Any]:
     """A sampler with its weights, or with a server in their place."""
-    from trainer.rollout.sampler import Sampler, open_sampler, open_tool, rollout_chat
+    from trainer.rollout.chat import rollout_chat
+    from trainer.rollout.sampler import Sampler, open_sampler
+    from trainer.rollout.tool import open_tool
 
     if place.endpoint is None:
         with open_sampler(
@@ -359,7 +361,7 @@ def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode |
 
 def _settings(plan: EvalPlan, place: Place, view: Any, runtime: RuntimeSection) -> Any:
     from trainer.rollout.loop import RolloutSettings
-    from trainer.rollout.sampler import limits_of
+    from trainer.rollout.tool import limits_of
 
     return RolloutSettings(
         run=runtime.run,

@@ -16,17 +16,11 @@ from records.tool_call import Status, ToolCall
 from records.trajectory import StopReason, Trajectory
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.jobs.work_folder import WorkDir
-from trainer.rollout.chat import parse_turn, response_text
+from trainer.rollout.chat import chat_format, parse_turn, response_text
 from trainer.rollout.loop import RolloutClock, Task
 from trainer.rollout.resumable import CHUNK, sample_in_chunks
-from trainer.rollout.sampler import (
-    ToolOff,
-    chat_format,
-    limits_of,
-    open_sampler,
-    require_positions,
-    rl_settings,
-)
+from trainer.rollout.sampler import open_sampler, require_positions, rl_settings
+from trainer.rollout.tool import ToolOff, limits_of
 
 
 def test_limits_and_conversation_are_the_configured_ones() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from records.errors import ConfigError
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.rollout.chat import chat_template
-from trainer.rollout.sampler import chat_format
+from trainer.rollout.chat import chat_format, chat_template
 from trainer.rollout.template_check import check_template, suffix_of
 from trainer.stages.base_checkpoint import TEMPLATE, _copy_pretrained
 

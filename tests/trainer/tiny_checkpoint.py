@@ -10,8 +10,7 @@ from config.model import Config
 from config.resolve import resolve
 from records.manifest import write_folder
 from trainer.model import random_model, save_model
-from trainer.rollout.chat import TURN_END
-from trainer.rollout.sampler import chat_format
+from trainer.rollout.chat import TURN_END, chat_format
 from trainer.rollout.tokenizer import END_OF_TEXT, save_tokenizer, train_tokenizer
 
 VOCAB = 320

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
+from config.model import RolloutSection
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind
 from trainer.rollout.chat_text import ChatText, live
-from trainer.rollout.user_tool import OwnTool
+from trainer.rollout.user_tool import OwnTool, load_own_tool
 from verifier.turn import CallText, CallUnread, read_turn
 
 TURN_END = live("<|im_end|>")
@@ -303,3 +304,22 @@ def chat_template(chat: ChatFormat) -> str:
         "{%- endfor %}"
         "{%- if add_generation_prompt %}{{- " + json.dumps(OPENING) + " }}{%- endif %}"
     )
+
+
+def chat_format(rollout: RolloutSection) -> ChatFormat:
+    """The configured conversation."""
+    return ChatFormat(
+        system=rollout.system,
+        tool_name=rollout.tool.name,
+        session=rollout.tool.state == "session",
+        response_chars=rollout.tool.response_chars,
+    )
+
+
+def rollout_chat(rollout: RolloutSection) -> ChatFormat:
+    """The conversation of rollouts: with the user's tool, where there is one. The SFT teacher knows Python only."""
+    chat = chat_format(rollout)
+    if rollout.tool.own is None:
+        return chat
+    own = load_own_tool(rollout.tool.own)
+    return replace(chat, own=own, tool_name=own.name, session=False)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,33 +11,16 @@ from typing import Any
 from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
 from records.errors import ConfigError
 from records.files import read_json
-from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
 from records.trajectory import Trajectory
-from sandbox.client.client import Sandbox
-from sandbox.client.equal_calls import EqualCalls
-from sandbox.client.near_limit import NearLimitCalls, surroundings
 from trainer.engines.local import LocalEngine
-from trainer.rollout.chat import ChatFormat
+from trainer.rollout.chat import ChatFormat, rollout_chat
 from trainer.rollout.loop import RolloutClock, RolloutLoop, RolloutSettings, Task, Tool
 from trainer.rollout.tokenizer import FolderCodec
-from trainer.rollout.user_tool import load_own_tool
+from trainer.rollout.tool import limits_of, open_tool
 from trainer.scheduling.forecast import ForecastPolicy
 from trainer.scheduling.kv_budget import KvBudgetPolicy
 from trainer.scheduling.policy import Policy
 from trainer.update.grpo import GrpoTrainer
-
-
-class ToolOff:
-    """Stands in for the sandbox in the control without tool: every call gets the same refusal."""
-
-    def submit(self, call: ToolCall) -> Future[ToolResult]:
-        future: Future[ToolResult] = Future()
-        error = ToolError(type="Unavailable", message="the tool is not available", traceback="")
-        future.set_result(ToolResult(id=call.id, status=Status.ERROR, error=error))
-        return future
-
-    def close_session(self, name: str) -> None:
-        """Nothing to close."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,37 +94,6 @@ def open_sampler(
         )
 
 
-@contextmanager
-def open_tool(
-    sandbox: SandboxSection,
-    runtime: RuntimeSection,
-    control: Control = Control.NONE,
-    own: str | None = None,
-) -> Iterator[Any]:
-    """The sandbox, or its stand-in for the control without tool. A tool of the user's is loaded in the sandbox."""
-    if control is Control.TOOL_OFF:
-        yield ToolOff()
-        return
-    preload, path = tuple(sandbox.preload), ()
-    if own is not None:
-        preload, path = (*preload, own), (os.getcwd(),)
-    with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
-        tool = _repeatable(client, runtime, preload, own) if runtime.deterministic else client
-        # Of a tool of the user's nobody knows whether it is pure; and a pure program may still order types by address.
-        yield EqualCalls(tool) if own is None and client.has_fixed_addresses else tool
-
-
-def _repeatable(
-    client: Sandbox, runtime: RuntimeSection, preload: tuple[str, ...], own: str | None
-) -> NearLimitCalls:
-    """Calls near their time limit, where the clock decides, end alike in the whole run, also after a resume."""
-    around = surroundings(preload)
-    if own is not None:
-        module = inspect.getsourcefile(importlib.import_module(own))
-        around += hashlib.sha256(Path(module).read_bytes()).hexdigest() if module else ""
-    return NearLimitCalls(client, runtime.folder.near_limit_calls, around)
-
-
 def require_positions(
     checkpoint: Path, needed: int, what: str = "the longest prompt and response take"
 ) -> None:
@@ -161,35 +108,6 @@ def require_positions(
             f"{checkpoint}: its model holds contexts of {limit} tokens (max_position_embeddings), {what} {needed}; "
             "take a model of longer contexts, or shorten them"
         )
-
-
-def chat_format(rollout: RolloutSection) -> ChatFormat:
-    """The configured conversation."""
-    return ChatFormat(
-        system=rollout.system,
-        tool_name=rollout.tool.name,
-        session=rollout.tool.state == "session",
-        response_chars=rollout.tool.response_chars,
-    )
-
-
-def rollout_chat(rollout: RolloutSection) -> ChatFormat:
-    """The conversation of rollouts: with the user's tool, where there is one. The SFT teacher knows Python only."""
-    chat = chat_format(rollout)
-    if rollout.tool.own is None:
-        return chat
-    own = load_own_tool(rollout.tool.own)
-    return replace(chat, own=own, tool_name=own.name, session=False)
-
-
-def limits_of(sandbox: SandboxSection) -> Limits:
-    """The configured limits of one call."""
-    return Limits(
-        wall_s=sandbox.wall_s,
-        cpu_s=sandbox.cpu_s,
-        memory_bytes=sandbox.memory_mib * 2**20,
-        output_bytes=sandbox.output_bytes,
-    )
 
 
 def rl_settings(

@@ -17,7 +17,8 @@ from records.trajectory import Trajectory
 from trainer.model import use_threads
 from trainer.rollout.chat import TURN_END
 from trainer.rollout.loop import RolloutSettings, Task
-from trainer.rollout.sampler import Sampler, limits_of, open_sampler
+from trainer.rollout.sampler import Sampler, open_sampler
+from trainer.rollout.tool import limits_of
 
 
 def talk(

@@ -20,9 +20,9 @@ from records.files import write_text
 from records.manifest import Manifest, verify, write_folder
 from trainer.problems.family import ProblemError
 from trainer.problems.prepare import load_split, read_lines
-from trainer.rollout.chat import TURN_END, ChatFormat, Codec, parse_turn, response_text
+from trainer.rollout.chat import TURN_END, ChatFormat, Codec, chat_format, parse_turn, response_text
 from trainer.rollout.chat_text import turn_text
-from trainer.rollout.sampler import chat_format, limits_of, open_tool
+from trainer.rollout.tool import limits_of, open_tool
 from trainer.sft.teacher import TeacherNoise, TeacherRow, write_transcripts
 from trainer.update.training_rows import Row
 

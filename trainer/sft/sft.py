@@ -30,7 +30,8 @@ from trainer.jobs.interrupt import StopSignal
 from trainer.jobs.progress import Progress
 from trainer.jobs.work_folder import WorkDir
 from trainer.model import check_device, load_model, save_model, use_threads
-from trainer.rollout.sampler import chat_format, require_positions
+from trainer.rollout.chat import chat_format
+from trainer.rollout.sampler import require_positions
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.sft.corpus import DOCUMENTS, read_documents, row_of_document
 from trainer.sft.parallel_backward import accumulate

@@ -16,8 +16,7 @@ from records.files import read_json, write_json
 from records.manifest import MANIFEST, RUN, Manifest, verify, write_folder
 from trainer.engines.decoder import Shape
 from trainer.model import random_model, save_model, use_threads
-from trainer.rollout.chat import TAGS, TURN_END, ChatFormat, chat_template
-from trainer.rollout.sampler import chat_format
+from trainer.rollout.chat import TAGS, TURN_END, ChatFormat, chat_format, chat_template
 from trainer.rollout.tokenizer import END_OF_TEXT, SPECIAL, FolderCodec, save_tokenizer, train_tokenizer
 from trainer.sft.corpus import DOCUMENTS, read_documents, texts
 from trainer.start import pretrained_fault

@@ -24,10 +24,11 @@ from trainer.jobs.work_folder import WorkDir
 from trainer.metrics.step_metrics import is_rewarded
 from trainer.model import use_threads
 from trainer.problems.prepare import load_split, pool_digest, read_problems, write_problems
+from trainer.rollout.chat import rollout_chat
 from trainer.rollout.loop import Task
 from trainer.rollout.prompt_fit import fitting
 from trainer.rollout.resumable import sample_in_chunks
-from trainer.rollout.sampler import open_sampler, rl_settings, rollout_chat
+from trainer.rollout.sampler import open_sampler, rl_settings
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.selection.reward import reward_function
 

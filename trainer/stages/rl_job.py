@@ -25,11 +25,11 @@ from trainer.jobs.work_folder import WorkDir
 from trainer.metrics.rollout_text import chosen, rollout_text
 from trainer.metrics.sinks import Sinks, open_sinks
 from trainer.model import check_device, save_model, use_threads
-from trainer.rollout.chat import Codec
+from trainer.rollout.chat import Codec, rollout_chat
 from trainer.rollout.flaky_tool import FlakyTool
 from trainer.rollout.loop import RolloutClock
 from trainer.rollout.prompt_fit import fitting
-from trainer.rollout.sampler import open_sampler, rl_settings, rollout_chat
+from trainer.rollout.sampler import open_sampler, rl_settings
 from trainer.rollout.template_check import check_template
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.selection.reward import grader_of, reward_function

@@ -1,0 +1,73 @@
+"""`open_tool`: the configured tool of a job, ready for calls. No engine and no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from config.model import Control, RuntimeSection, SandboxSection
+from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
+from sandbox.client.client import Sandbox
+from sandbox.client.equal_calls import EqualCalls
+from sandbox.client.near_limit import NearLimitCalls, surroundings
+
+
+class ToolOff:
+    """Stands in for the sandbox in the control without tool: every call gets the same refusal."""
+
+    def submit(self, call: ToolCall) -> Future[ToolResult]:
+        future: Future[ToolResult] = Future()
+        error = ToolError(type="Unavailable", message="the tool is not available", traceback="")
+        future.set_result(ToolResult(id=call.id, status=Status.ERROR, error=error))
+        return future
+
+    def close_session(self, name: str) -> None:
+        """Nothing to close."""
+
+
+@contextmanager
+def open_tool(
+    sandbox: SandboxSection,
+    runtime: RuntimeSection,
+    control: Control = Control.NONE,
+    own: str | None = None,
+) -> Iterator[Any]:
+    """The sandbox, or its stand-in for the control without tool. A tool of the user's is loaded in the sandbox."""
+    if control is Control.TOOL_OFF:
+        yield ToolOff()
+        return
+    preload, path = tuple(sandbox.preload), ()
+    if own is not None:
+        preload, path = (*preload, own), (os.getcwd(),)
+    with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
+        tool = _repeatable(client, runtime, preload, own) if runtime.deterministic else client
+        # Of a tool of the user's nobody knows whether it is pure; and a pure program may still order types by address.
+        yield EqualCalls(tool) if own is None and client.has_fixed_addresses else tool
+
+
+def _repeatable(
+    client: Sandbox, runtime: RuntimeSection, preload: tuple[str, ...], own: str | None
+) -> NearLimitCalls:
+    """Calls near their time limit, where the clock decides, end alike in the whole run, also after a resume."""
+    around = surroundings(preload)
+    if own is not None:
+        module = inspect.getsourcefile(importlib.import_module(own))
+        around += hashlib.sha256(Path(module).read_bytes()).hexdigest() if module else ""
+    return NearLimitCalls(client, runtime.folder.near_limit_calls, around)
+
+
+def limits_of(sandbox: SandboxSection) -> Limits:
+    """The configured limits of one call."""
+    return Limits(
+        wall_s=sandbox.wall_s,
+        cpu_s=sandbox.cpu_s,
+        memory_bytes=sandbox.memory_mib * 2**20,
+        output_bytes=sandbox.output_bytes,
+    )

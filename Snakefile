@@ -3,6 +3,7 @@
 from snakemake.utils import min_version
 
 from analysis.report.closing import closing_lines
+from config import commands
 from config.workflow import Workflow
 from trainer.start import require_start
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from config.command import one_line_errors
+from config.commands import ANALYSIS
+from config.options import Source, configured
 
 if TYPE_CHECKING:
     from analysis.entropy.entropy import Settings
     from analysis.inputs.runs import Run
 
-SECTIONS = ("analysis",)
 REFERENCE = Path(__file__).parents[1] / "results" / "reference"
 
 app = typer.Typer(
@@ -27,26 +28,15 @@ app = typer.Typer(
 
 RunOption = Annotated[Path, typer.Option("--run", help="Run folder, results/<run>.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder to write into; made when absent.")]
-SectionsOption = Annotated[
-    str | None, typer.Option("--sections", help="The analysis section as JSON, as the workflow passes it.")
-]
-ConfigOption = Annotated[list[Path] | None, typer.Option("--config", help="Configuration file; repeatable.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override, analysis.seed=3; repeatable.")]
 ReferenceOption = Annotated[
     Path, typer.Option("--reference", help="Folder with paper.yaml and claims.yaml.", show_default=False)
 ]
 
 
-def _settings(sections: str | None, config: list[Path] | None, overrides: list[str] | None) -> Settings:
+def _settings(source: Source) -> Settings:
     from analysis.entropy.entropy import Settings
-    from config.resolve import resolve
-    from config.sections import load_sections, view_of
 
-    view = (
-        load_sections(sections, SECTIONS)
-        if sections
-        else view_of(resolve(config or (), overrides or ()), SECTIONS)
-    )
+    view, _ = source.read(ANALYSIS)
     names = Settings.__dataclass_fields__
     return Settings(**{name: getattr(view.analysis, name) for name in names})
 
@@ -68,92 +58,83 @@ def _open(run: Path) -> Run:
 
 
 @app.command()
+@configured
 def entropy(
+    source: Source,
     run: RunOption,
     out: OutOption,
-    sections: SectionsOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(help="Whose tokens the study and the traces show; default: the last one scored."),
     ] = None,
 ) -> None:
     """Forking, reflection and coding tokens: entropy.json, one CSV per table, trace.html."""
-    with one_line_errors():
-        from analysis.entropy.entropy_files import write_study
-        from analysis.inputs.lineage import write_lineage
+    from analysis.entropy.entropy_files import write_study
+    from analysis.inputs.lineage import write_lineage
 
-        opened, settings = _open(run), _settings(sections, config, overrides)
-        written = write_study(opened, settings, checkpoint, out)
-        write_lineage(opened, out, "entropy", ["entropy.json"])
-        typer.echo(f"wrote {written}")
+    opened, settings = _open(run), _settings(source)
+    written = write_study(opened, settings, checkpoint, out)
+    write_lineage(opened, out, "entropy", ["entropy.json"])
+    typer.echo(f"wrote {written}")
 
 
 @app.command()
+@configured
 def figures(
+    source: Source,
     run: RunOption,
     out: OutOption,
-    sections: SectionsOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     reference: ReferenceOption = REFERENCE,
     only: Annotated[list[str] | None, typer.Option(help="Only this figure; repeatable.")] = None,
 ) -> None:
     """Every figure as PDF, PNG and SVG, and the CSV of what it plots."""
-    with one_line_errors():
-        from analysis.figures import PLOTS
-        from analysis.figures.plot import write
-        from analysis.inputs.lineage import write_lineage
-        from records.errors import ConfigError
-        from records.manifest import MANIFEST, list_folder
+    from analysis.figures import PLOTS
+    from analysis.figures.plot import write
+    from analysis.inputs.lineage import write_lineage
+    from records.errors import ConfigError
+    from records.manifest import MANIFEST, list_folder
 
-        known = [plot.name for plot in PLOTS]
-        unknown = sorted(set(only or []) - set(known))
-        if unknown:
-            raise ConfigError(f"--only {unknown[0]}: no such figure; known: {', '.join(known)}")
-        opened, settings, numbers = _open(run), _settings(sections, config, overrides), _reference(reference)
-        rows = [
-            write(plot, opened, settings, numbers, out) for plot in PLOTS if not only or plot.name in only
-        ]
-        if not only:
-            list_folder(out, {"stage": "figures", "parent": None, "data": None, "facts": {"plots": rows}})
-            write_lineage(opened, out, "figures", [MANIFEST])
-        absent = [row["name"] for row in rows if not row["drawn"]]
-        typer.echo(
-            f"wrote {len(rows)} figures to {out}" + (f"; no data for {', '.join(absent)}" if absent else "")
-        )
+    known = [plot.name for plot in PLOTS]
+    unknown = sorted(set(only or []) - set(known))
+    if unknown:
+        raise ConfigError(f"--only {unknown[0]}: no such figure; known: {', '.join(known)}")
+    opened, settings, numbers = _open(run), _settings(source), _reference(reference)
+    rows = [write(plot, opened, settings, numbers, out) for plot in PLOTS if not only or plot.name in only]
+    if not only:
+        list_folder(out, {"stage": "figures", "parent": None, "data": None, "facts": {"plots": rows}})
+        write_lineage(opened, out, "figures", [MANIFEST])
+    absent = [row["name"] for row in rows if not row["drawn"]]
+    typer.echo(
+        f"wrote {len(rows)} figures to {out}" + (f"; no data for {', '.join(absent)}" if absent else "")
+    )
 
 
 @app.command()
+@configured
 def tables(
+    source: Source,
     run: RunOption,
     out: OutOption,
-    sections: SectionsOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     reference: ReferenceOption = REFERENCE,
 ) -> None:
     """Tables beside the published ones, as CSV, Markdown and LaTeX."""
-    with one_line_errors():
-        from analysis.tables import GRIDS
-        from analysis.tables.grid import write
-        from records.manifest import list_folder
+    from analysis.tables import GRIDS
+    from analysis.tables.grid import write
+    from records.manifest import list_folder
 
-        opened, settings, numbers = _open(run), _settings(sections, config, overrides), _reference(reference)
-        for make in GRIDS:
-            write(make(opened, settings, numbers), out)
-        list_folder(out, {"stage": "tables", "parent": None, "data": None})
-        typer.echo(f"wrote {len(GRIDS)} tables to {out}")
+    opened, settings, numbers = _open(run), _settings(source), _reference(reference)
+    for make in GRIDS:
+        write(make(opened, settings, numbers), out)
+    list_folder(out, {"stage": "tables", "parent": None, "data": None})
+    typer.echo(f"wrote {len(GRIDS)} tables to {out}")
 
 
 @app.command()
+@configured
 def claims(
+    source: Source,
     run: RunOption,
     out: OutOption,
-    sections: SectionsOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     reference: ReferenceOption = REFERENCE,
     arms: Annotated[
         Path | None,
@@ -164,36 +145,34 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """The verdict on every claim: claims.json and claims.csv."""
-    with one_line_errors():
-        from analysis.claims.claims import about_arms, judge, read_claims
-        from analysis.claims.claims_files import write_claims
-        from analysis.claims.effects import measure_run
-        from analysis.inputs.lineage import write_lineage
+    from analysis.claims.claims import about_arms, judge, read_claims
+    from analysis.claims.claims_files import write_claims
+    from analysis.claims.effects import measure_run
+    from analysis.inputs.lineage import write_lineage
 
-        opened, settings = _open(run), _settings(sections, config, overrides)
-        claimed = read_claims(reference / "claims.yaml")
-        rows = judge(
-            claimed if arms is None else about_arms(claimed),
-            measure_run(opened, settings, arms),
-            preset=opened.preset,
-            alpha=1 - settings.confidence,
-        )
-        write_claims(rows, out)
-        write_lineage(opened, out, "claims", ["claims.json"])
-        if as_json:
-            typer.echo(json.dumps([asdict(row) for row in rows], sort_keys=True))
-            return
-        for row in rows:
-            typer.echo(f"{row.verdict:15} {row.id}")
+    opened, settings = _open(run), _settings(source)
+    claimed = read_claims(reference / "claims.yaml")
+    rows = judge(
+        claimed if arms is None else about_arms(claimed),
+        measure_run(opened, settings, arms),
+        preset=opened.preset,
+        alpha=1 - settings.confidence,
+    )
+    write_claims(rows, out)
+    write_lineage(opened, out, "claims", ["claims.json"])
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], sort_keys=True))
+        return
+    for row in rows:
+        typer.echo(f"{row.verdict:15} {row.id}")
 
 
 @app.command()
+@configured
 def report(
+    source: Source,
     run: RunOption,
     out: OutOption,
-    sections: SectionsOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     reference: ReferenceOption = REFERENCE,
     figures_dir: Annotated[
         Path | None, typer.Option("--figures", help="Default: figures in the run.")
@@ -206,26 +185,24 @@ def report(
     ] = None,
 ) -> None:
     """One self-contained page, index.html, and report.json."""
-    with one_line_errors():
-        from analysis.report.parts import Parts
-        from analysis.report.report import build
+    from analysis.report.parts import Parts
+    from analysis.report.report import build
 
-        parts = Parts(
-            figures=figures_dir or run / "figures",
-            claims=claims_file or run / "claims" / "claims.json",
-            entropy=entropy_file or run / "entropy" / "entropy.json",
-        )
-        build(_open(run), parts, _settings(sections, config, overrides), _reference(reference), out)
-        typer.echo(f"wrote {out / 'index.html'} and {out / 'report.json'}")
+    parts = Parts(
+        figures=figures_dir or run / "figures",
+        claims=claims_file or run / "claims" / "claims.json",
+        entropy=entropy_file or run / "entropy" / "entropy.json",
+    )
+    build(_open(run), parts, _settings(source), _reference(reference), out)
+    typer.echo(f"wrote {out / 'index.html'} and {out / 'report.json'}")
 
 
 @app.command()
+@configured
 def ablations(
+    source: Source,
     run: RunOption,
     out: OutOption,
-    sections: SectionsOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     arms: Annotated[
         Path | None, typer.Option("--arms", help="Folder of arm records; default: arms in the run.")
     ] = None,
@@ -237,27 +214,25 @@ def ablations(
     ] = None,
 ) -> None:
     """The ablation page from stored arm records and the sampling grid, with its figures and endpoints.csv."""
-    with one_line_errors():
-        from analysis.experiments.ablations import write_ablations
-        from analysis.experiments.arms import records_in
-        from analysis.experiments.sampling_grid import table_of
+    from analysis.experiments.ablations import write_ablations
+    from analysis.experiments.arms import records_in
+    from analysis.experiments.sampling_grid import table_of
 
-        settings = _settings(sections, config, overrides)
-        passes = table_of(grid or run / "grid", settings)
-        page = write_ablations(records_in(arms or run / "arms"), passes, settings, out, run.name)
-        typer.echo(f"wrote {page}")
+    settings = _settings(source)
+    passes = table_of(grid or run / "grid", settings)
+    page = write_ablations(records_in(arms or run / "arms"), passes, settings, out, run.name)
+    typer.echo(f"wrote {page}")
 
 
 @app.command()
+@configured
 def compare(
+    source: Source,
     run_a: Annotated[Path, typer.Argument(help="The earlier run.")],
     run_b: Annotated[Path, typer.Argument(help="The later run.")],
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for comparison.json and comparison.md.")
     ] = None,
-    sections: SectionsOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     checkpoint: Annotated[str, typer.Option(help="Which checkpoint of both runs.")] = "rl3",
     margin: Annotated[float, typer.Option(help="Half width of 'equivalent', a fraction.")] = 0.02,
     fail_on: Annotated[
@@ -269,59 +244,58 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown.")] = False,
 ) -> None:
     """Paired comparison of two runs; 1 on a regression with --fail-on regression, 2 when not comparable."""
-    with one_line_errors():
-        from analysis.comparison.compare import compare_runs, to_markdown
-        from analysis.inputs.finite import finite
-        from analysis.inputs.runs import Run
-        from records.errors import ConfigError
-        from records.files import write_json, write_text
+    from analysis.comparison.compare import compare_runs, to_markdown
+    from analysis.inputs.finite import finite
+    from analysis.inputs.runs import Run
+    from records.errors import ConfigError
+    from records.files import write_json, write_text
 
-        if fail_on not in (None, "regression"):
-            raise ConfigError(f"--fail-on {fail_on}: the one thing to fail on is regression")
-        settings = _settings(sections, config, overrides)
-        result = compare_runs(
-            Run.open(run_a),
-            Run.open(run_b),
-            checkpoint,
-            settings,
-            margin=margin,
-            allow_mismatch=allow_mismatch,
-        )
-        if out is not None:
-            write_json(out / "comparison.json", finite(result))
-            write_text(out / "comparison.md", to_markdown(result))
-        typer.echo(json.dumps(finite(result), sort_keys=True) if as_json else to_markdown(result))
+    if fail_on not in (None, "regression"):
+        raise ConfigError(f"--fail-on {fail_on}: the one thing to fail on is regression")
+    settings = _settings(source)
+    result = compare_runs(
+        Run.open(run_a),
+        Run.open(run_b),
+        checkpoint,
+        settings,
+        margin=margin,
+        allow_mismatch=allow_mismatch,
+    )
+    if out is not None:
+        write_json(out / "comparison.json", finite(result))
+        write_text(out / "comparison.md", to_markdown(result))
+    typer.echo(json.dumps(finite(result), sort_keys=True) if as_json else to_markdown(result))
     if fail_on and result["regression"]:
         raise typer.Exit(1)
 
 
 @app.command()
+@one_line_errors()
 def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON file to write.")]) -> None:
     """Check digests, lineage, metrics and controls of a run; writes the verdicts and never fails on them."""
-    with one_line_errors():
-        from analysis.report.verify import to_json
-        from analysis.report.verify import verify as look
-        from records.files import write_json
+    from analysis.report.verify import to_json
+    from analysis.report.verify import verify as look
+    from records.files import write_json
 
-        checks = look(run)
-        write_json(out, to_json(checks))
-        for check in checks:
-            typer.echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
+    checks = look(run)
+    write_json(out, to_json(checks))
+    for check in checks:
+        typer.echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
 
 
 @app.command()
+@one_line_errors()
 def gate(
     verdicts: Annotated[Path, typer.Argument(help="verify.json.")],
     out: Annotated[Path, typer.Option("--out", help="Written when every check holds.")],
 ) -> None:
     """Exit status 1 when a check of verify.json fell short."""
-    with one_line_errors():
-        from analysis.report.verify import judge
-        from records.files import write_json
+    from analysis.report.verify import judge
+    from records.files import write_json
 
-        short = judge(verdicts)
-        for line in short:
-            typer.echo(f"fell short: {line}", err=True)
-        if short:
-            raise typer.Exit(1)
-        write_json(out, {"ok": True})
+    short = judge(verdicts)
+    for line in short:
+        typer.echo(f"fell short: {line}", err=True)
+    if short:
+        raise typer.Exit(1)
+    write_json(out, {"ok": True})

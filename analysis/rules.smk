@@ -10,7 +10,7 @@ rule entropy:
     log:
         f"{RUN}/logs/entropy.log",
     params:
-        sections=WORKFLOW.sections(("analysis",)),
+        sections=WORKFLOW.sections(commands.ANALYSIS),
         run=RUN,
         out=f"{RUN}/entropy",
     shell:
@@ -36,7 +36,7 @@ rule claims_verdicts:
     log:
         f"{RUN}/logs/claims.log",
     params:
-        sections=WORKFLOW.sections(("analysis",)),
+        sections=WORKFLOW.sections(commands.ANALYSIS),
         run=RUN,
         out=f"{RUN}/claims",
     shell:
@@ -62,7 +62,7 @@ rule draw_figures:
     log:
         f"{RUN}/logs/figures.log",
     params:
-        sections=WORKFLOW.sections(("analysis",)),
+        sections=WORKFLOW.sections(commands.ANALYSIS),
         run=RUN,
         out=f"{RUN}/figures",
     shell:
@@ -81,7 +81,7 @@ rule write_tables:
     log:
         f"{RUN}/logs/tables.log",
     params:
-        sections=WORKFLOW.sections(("analysis",)),
+        sections=WORKFLOW.sections(commands.ANALYSIS),
         run=RUN,
         out=f"{RUN}/tables",
     shell:
@@ -100,7 +100,7 @@ rule ablation_page:
     log:
         f"{RUN}/logs/ablations.log",
     params:
-        sections=WORKFLOW.sections(("analysis",)),
+        sections=WORKFLOW.sections(commands.ANALYSIS),
         run=RUN,
         out=f"{RUN}/ablations",
     shell:
@@ -123,7 +123,7 @@ rule report:
     log:
         f"{RUN}/logs/report.log",
     params:
-        sections=WORKFLOW.sections(("analysis",)),
+        sections=WORKFLOW.sections(commands.ANALYSIS),
         run=RUN,
         out=f"{RUN}/report",
     shell:

@@ -21,7 +21,7 @@ app = typer.Typer(
 @app.command()
 def show(
     config: ConfigOption = None,
-    set_: SetOption = None,
+    overrides: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of YAML.")] = False,
 ) -> None:
     """Print the whole configuration that files and overrides give; a wrong one is one line and status 2."""
@@ -29,7 +29,7 @@ def show(
         from config.reference import as_yaml
         from config.resolve import resolve
 
-        resolved = resolve(config or [], set_ or [])
+        resolved = resolve(config or [], overrides or [])
         typer.echo(resolved.model_dump_json(indent=1) if as_json else as_yaml(resolved), nl=as_json)
 
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from config.commands import ArmView
 from config.fields import Positive, Section
-from config.model import Config
+from config.model import Config, Control, EvalPlan
 from config.resolve import read_yaml, resolve_mapping
 from records.errors import ConfigError
 
@@ -21,8 +22,6 @@ MAIN = "main"
 """The origin that is the run itself."""
 SEED_STRIDE = 1000
 """Seed i of an arm samples under rollout.seed + i * SEED_STRIDE; seed 0 is the run's own."""
-ORIGIN_SECTIONS = ("model", "data", "sandbox", "rollout", "sft")
-"""What decides an arm's SFT checkpoint."""
 
 
 class Origin(Section):
@@ -77,17 +76,19 @@ class SamplingGrid(Section):
         """The stage that made a member."""
         return "sft" if member in self.origins else member
 
-    def plans_of(self, member: str) -> dict[str, dict[str, Any]]:
+    def plans_of(self, member: str) -> dict[str, EvalPlan]:
         """The evaluation plans of one member, one per temperature."""
         return {
-            f"t{temperature:g}": {
-                "checkpoint": self.stage_of(member),
-                "benchmarks": ["procedural"],
-                "k": self.k,
-                "temperature": temperature,
-                "limit": self.limit,
-                "control": "none",
-            }
+            f"t{temperature:g}": EvalPlan.model_validate(
+                {
+                    "checkpoint": self.stage_of(member),
+                    "benchmarks": ["procedural"],
+                    "k": self.k,
+                    "temperature": temperature,
+                    "limit": self.limit,
+                    "control": Control.NONE,
+                }
+            )
             for temperature in self.temperatures
         }
 
@@ -179,16 +180,25 @@ def config_of_arm(config: Config, run: ArmRun) -> Config:
     return _changed(base, arm.changes | {"rollout.seed": seed}, arm.times, f"arm {run.arm}")
 
 
-def stage_sections(run: ArmRun) -> tuple[str, ...]:
-    """Sections that decide what an arm trains.
+def view_of_arm(config: Config, run: ArmRun) -> ArmView:
+    """What an arm reads: its stages, and the plan that tests it.
 
-    >>> stage_sections(ArmRun("grpo_g", "main", 0))
-    ('sandbox', 'rollout', 'objective', 'rl.rl1')
+    Raises:
+        ConfigError: as `config_of_arm`, or no plan tests arms.
     """
-    _known(run.arm, load_arms().arms, "arm")
+    changed = config_of_arm(config, run)
     stages = load_arms().arms[run.arm].stages
-    extra = ("rl.filter",) if "rl3" in stages else ()
-    return ("sandbox", "rollout", "objective", *(f"rl.{stage}" for stage in stages), *extra)
+    plan = changed.eval.plans.get("rl1")
+    if plan is None:
+        raise ConfigError("eval.plans.rl1 tests every arm and is missing; give it")
+    return ArmView(
+        sandbox=changed.sandbox,
+        rollout=changed.rollout,
+        objective=changed.objective,
+        stages={stage: getattr(changed.rl, stage) for stage in stages},
+        filter=changed.rl.filter if "rl3" in stages else None,
+        eval=changed.eval.model_copy(update={"plans": {"rl1": plan}}),
+    )
 
 
 def _changed(config: Config, changes: Mapping[str, Any], times: Mapping[str, float], source: str) -> Config:

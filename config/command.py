@@ -1,4 +1,4 @@
-"""What every command of every package shares: reading its sections, and saying in one line what is wrong.
+"""`one_line_errors`: what the user can repair is one line on standard error, in every command of every package.
 
 Exit status: 0 done, 1 a check or gate fell short, 2 the input was wrong or the machine could not hold the output.
 """
@@ -8,15 +8,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
-from records.errors import ConfigError, FellShort, UserError
-
-if TYPE_CHECKING:
-    from config.model import Config, RuntimeSection
+from records.errors import FellShort, UserError
 
 CANNOT = {
     errno.ENOSPC: ("the disk is full", "free some space there"),
@@ -79,46 +75,3 @@ def fail(message: str, status: int = 2) -> NoReturn:
     """Print one line and leave with a status."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(status)
-
-
-def read_sections(
-    declared: Sequence[str],
-    *,
-    sections: str | None,
-    runtime: str | None,
-    config: Sequence[Path] | None,
-    overrides: Sequence[str] | None,
-    change: Callable[[Config], Config] | None = None,
-) -> tuple[Any, RuntimeSection]:
-    """The declared sections and the runtime: from a rule's JSON strings, or from files and overrides.
-
-    `change` is what an experiment makes of a configuration from files; the rules pass sections already changed.
-
-    Raises ConfigError when both ways are used at once.
-    """
-    # Before torch is loaded: its threads spin while they wait, and beside any other load two of them took 18 s for
-    # an update of the tiny model that takes 1.2 s when they sleep.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # Imported here, because --help must not wait for the models.
-    from config.resolve import resolve
-    from config.sections import load_sections, sections_json, view_of
-
-    if sections is None and runtime is None:
-        resolved = resolve(config or [], overrides or [])
-        return view_of(change(resolved) if change else resolved, declared), resolved.runtime
-    if config or overrides:
-        raise ConfigError("give either --config/--set or --sections/--runtime, not both")
-    base = resolve()
-    view = load_sections(sections or sections_json(base, declared), declared)
-    return view, _read_runtime(Path(runtime)) if runtime else base.runtime
-
-
-def _read_runtime(path: Path) -> RuntimeSection:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path}: cannot be read ({reason}); start the run with snakemake") from None
-    from config.sections import load_sections
-
-    return load_sections(text, ["runtime"], source=f"--runtime {path}").runtime

@@ -14,21 +14,18 @@ from typing import Any, TypeVar
 
 from config.arms import (
     MAIN,
-    ORIGIN_SECTIONS,
     ArmRun,
     SamplingGrid,
     ablation_runs,
-    config_of_arm,
     config_of_origin,
     configured,
     load_arms,
-    stage_sections,
+    view_of_arm,
 )
 from config.command import one_line_errors
-from config.model import Config
+from config.commands import EVALUATE, ORIGIN, Command
+from config.model import Config, EvalPlan
 from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
-from config.sections import sections_json
-from records.digest import canonical
 from records.errors import ConfigError
 
 T = TypeVar("T")
@@ -69,15 +66,18 @@ class Workflow:
         """Folder of the run."""
         return f"{self.config.runtime.paths.results}/{self.config.runtime.run}"
 
-    def sections(self, names: Sequence[str]) -> str:
-        return sections_json(self.config, names)
+    def sections(self, command: Command[Any]) -> str:
+        """What a rule passes to its command: the view as canonical JSON."""
+        return command.of(self.config).to_json()
 
     def evaluation_sections(self, checkpoint: str) -> str:
         """As `sections`, with only this checkpoint's plans, so that a plan reruns its own evaluation alone."""
-        sections = json.loads(self.sections(("rollout", "sandbox", "eval", "analysis")))
-        plans = sections["eval"]["plans"]
-        sections["eval"]["plans"] = {n: plan for n, plan in plans.items() if plan["checkpoint"] == checkpoint}
-        return canonical(sections)
+        plans = self.config.eval.plans
+        return self._asking({n: plan for n, plan in plans.items() if plan.checkpoint == checkpoint})
+
+    def _asking(self, plans: Mapping[str, EvalPlan]) -> str:
+        asked = self.config.eval.model_copy(update={"plans": dict(plans)})
+        return EVALUATE.of(self.config).model_copy(update={"eval": asked}).to_json()
 
     @property
     def sft_threads(self) -> int:
@@ -97,16 +97,11 @@ class Workflow:
 
     def arm_sections(self, arm: str, origin: str, seed: int) -> str:
         """Sections of one arm: its stages as the arm changes them, tested as the plan for rl1 says."""
-        run = ArmRun(arm, origin, seed)
-        changed = self._checked(lambda: config_of_arm(self.config, run))
-        sections = json.loads(sections_json(changed, (*stage_sections(run), "eval")))
-        sections["eval"]["plans"] = {"rl1": sections["eval"]["plans"]["rl1"]}
-        return canonical(sections)
+        return self._checked(lambda: view_of_arm(self.config, ArmRun(arm, origin, seed))).to_json()
 
     def origin_sections(self, origin: str) -> str:
         """Sections of an arm's SFT checkpoint."""
-        changed = self._checked(lambda: config_of_origin(self.config, origin))
-        return sections_json(changed, ORIGIN_SECTIONS)
+        return ORIGIN.of(self._checked(lambda: config_of_origin(self.config, origin))).to_json()
 
     @property
     def grid(self) -> SamplingGrid:
@@ -115,9 +110,7 @@ class Workflow:
 
     def grid_sections(self, member: str) -> str:
         """Sections of one member of the sampling grid."""
-        sections = json.loads(self.sections(("rollout", "sandbox", "eval", "analysis")))
-        sections["eval"]["plans"] = self.grid.plans_of(member)
-        return canonical(sections)
+        return self._asking(self.grid.plans_of(member))
 
     def grid_checkpoint(self, member: str) -> str:
         """Folder of a member's checkpoint."""
@@ -159,7 +152,7 @@ class Workflow:
         """Leave runtime.json for the jobs and run.json for the report."""
         folder = Path(self.run)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "runtime.json").write_text(self.sections(("runtime",)), encoding="utf-8")
+        (folder / "runtime.json").write_text(self.config.runtime.model_dump_json(), encoding="utf-8")
         started = {
             "run": self.config.runtime.run,
             "preset": self.config.runtime.preset,

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from config.command import fail, one_line_errors, read_sections
-from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
+from config.arms import MAIN, ArmRun, config_of_origin, view_of_arm
+from config.command import fail, one_line_errors
+from config.commands import ARM, ARM_OF_MAIN, ORIGIN
+from config.options import Source, configured
 from evaluation.command import evaluate
 from records.garbage import collect_rarely
 from records.verdict import VerdictKind
@@ -215,69 +217,41 @@ def regrade(
 
 
 @app.command()
+@configured
 def origin(
-    name: Annotated[str, typer.Option(help="An origin of config/experiments/arms.yaml.")],
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
+    source: Source, name: Annotated[str, typer.Option(help="An origin of config/experiments/arms.yaml.")]
 ) -> None:
     """An SFT checkpoint beside the run's own, for experiment arms."""
-    with one_line_errors():
-        from config.arms import ORIGIN_SECTIONS, config_of_origin
+    view, runtime = source.read(ORIGIN, lambda config: ORIGIN.of(config_of_origin(config, name)))
+    from evaluation.experiments.sft_variant import make_origin
 
-        view, where = read_sections(
-            ORIGIN_SECTIONS,
-            sections=sections,
-            runtime=runtime,
-            config=config,
-            overrides=set_,
-            change=lambda whole: config_of_origin(whole, name),
-        )
-        from evaluation.experiments.sft_variant import make_origin
-
-        _print_facts(make_origin(name, view, where).facts)
+    _print_facts(make_origin(name, view, runtime).facts)
 
 
 @app.command()
+@configured
 def arm(
+    source: Source,
     name: Annotated[str, typer.Option(help="An arm of config/experiments/arms.yaml.")],
-    origin: Annotated[str, typer.Option(help="Whose SFT checkpoint; main is the run's own.")] = "main",
+    origin: Annotated[str, typer.Option(help="Whose SFT checkpoint; main is the run's own.")] = MAIN,
     seed: Annotated[int, typer.Option(help="0 samples under the run's own seed.", min=0)] = 0,
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Train and test one experiment arm; leaves arms/NAME-ORIGIN-SEED.json in the run."""
-    with one_line_errors():
-        from config.arms import ArmRun, config_of_arm, stage_sections
+    run = ArmRun(name, origin, seed)
+    view, runtime = source.read(ARM, lambda config: view_of_arm(config, run))
+    from evaluation.experiments.arm import run_arm
 
-        run = ArmRun(name, origin, seed)
-        declared = (*stage_sections(run), "eval")
-        view, where = read_sections(
-            declared,
-            sections=sections,
-            runtime=runtime,
-            config=config,
-            overrides=set_,
-            change=lambda whole: config_of_arm(whole, run),
-        )
-        from evaluation.experiments.arm import run_arm
-
-        _print_facts(run_arm(run, view, where)["endpoints"])
+    _print_facts(run_arm(run, view, runtime)["endpoints"])
 
 
 @app.command("arm-of-main")
-def arm_of_main(runtime: RuntimeOption = None, config: ConfigOption = None, set_: SetOption = None) -> None:
+@configured
+def arm_of_main(source: Source) -> None:
     """Summarise the run's own stage 1 as the arm roc_paper with seed 0."""
-    with one_line_errors():
-        from config.arms import MAIN, ArmRun
+    _, runtime = source.read(ARM_OF_MAIN)
+    from evaluation.experiments.arm import summarise_main
 
-        _, where = read_sections((), sections=None, runtime=runtime, config=config, overrides=set_)
-        from evaluation.experiments.arm import summarise_main
-
-        _print_facts(summarise_main(ArmRun("roc_paper", MAIN, 0), where)["endpoints"])
+    _print_facts(summarise_main(ArmRun("roc_paper", MAIN, 0), runtime)["endpoints"])
 
 
 def _print_facts(facts: dict[str, Any]) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from config.command import one_line_errors, read_sections
-from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
+from config.commands import CHAT, EVALUATE, SamplingView
+from config.model import Control, EvalPlan
+from config.options import Source, configured
 from records.errors import ConfigError
 
 if TYPE_CHECKING:
-    from config.model import EvalPlan
     from records.evaluation import EvaluationSummary
 
-SECTIONS = ("rollout", "sandbox", "eval", "analysis")
 ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -28,7 +27,9 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print settings an
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a finished evaluation in OUT.")]
 
 
+@configured
 def evaluate(
+    source: Source,
     checkpoint: Annotated[Path, typer.Option(help="Hugging Face folder.")],
     out: Annotated[Path, typer.Option(help="Folder for samples.parquet and summary.json.")],
     benchmark: Annotated[
@@ -65,48 +66,43 @@ def evaluate(
     dry_run: DryRunOption = False,
     overwrite: OverwriteOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Sample and grade a checkpoint: a samples file and a summary with intervals. Resumes where it was killed."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS, sections=sections, runtime=runtime, config=config or [], overrides=set_ or []
-        )
-        from evaluation.harness_variants import dry_run as lines_of
-        from evaluation.harness_variants import refuse_without_engine
+    read, runtime = source.read(EVALUATE)
+    from evaluation.harness_variants import dry_run as lines_of
+    from evaluation.harness_variants import refuse_without_engine
 
-        called = name or checkpoint.resolve().name
-        given = Given(k=k, temperature=temperature, limit=limit, control=control)
-        plans = _plans(called, benchmark or [], given, profile, view)
-        kept = _adjust(view, benchmark or [], profile, variant, set_ or [])
-        if profile or (given.named and not benchmark):
-            typer.echo(precedence(profile, given, kept), err=True)
-        if dry_run:
-            typer.echo("\n".join(lines_of(plans, view)))
-            return
-        _require_folders(data, rings)
-        if endpoint is None:
-            refuse_without_engine(where.preset)
-        if data is not None:
-            where = where.model_copy(update={"paths": where.paths.model_copy(update={"data": str(data)})})
-        from evaluation.evaluate import Place
-        from evaluation.evaluate import evaluate as run
+    called = name or checkpoint.resolve().name
+    given = Given(k=k, temperature=temperature, limit=limit, control=control)
+    plans = _plans(called, benchmark or [], given, profile, read.eval.plans.values())
+    view, kept = _adjusted(CHAT.of(read), benchmark or [], profile, variant, source.overrides or [])
+    if profile or (given.named and not benchmark):
+        typer.echo(precedence(profile, given, kept), err=True)
+    if dry_run:
+        typer.echo("\n".join(lines_of(plans, view)))
+        return
+    _require_folders(data, rings)
+    if endpoint is None:
+        refuse_without_engine(runtime.preset)
+    if data is not None:
+        paths = runtime.paths.model_copy(update={"data": str(data)})
+        runtime = runtime.model_copy(update={"paths": paths})
+    from evaluation.evaluate import Intervals, Place
+    from evaluation.evaluate import evaluate as run
 
-        summary = run(
-            place=Place(checkpoint=checkpoint, name=called, endpoint=endpoint, variant=variant),
-            plans=plans,
-            view=view,
-            runtime=where,
-            rings=rings or _rings_beside(checkpoint),
-            out=out,
-            work=work or out / "work",
-            must_have_all=bool(benchmark),
-            overwrite=overwrite,
-        )
-        _show(summary, as_json)
+    summary = run(
+        place=Place(checkpoint=checkpoint, name=called, endpoint=endpoint, variant=variant),
+        plans=plans,
+        view=view,
+        intervals=Intervals(confidence=read.analysis.confidence, seed=read.analysis.seed),
+        runtime=runtime,
+        rings=rings or _rings_beside(checkpoint),
+        out=out,
+        work=work or out / "work",
+        must_have_all=bool(benchmark),
+        overwrite=overwrite,
+    )
+    _show(summary, as_json)
 
 
 def _require_folders(data: Path | None, rings: Path | None) -> None:
@@ -132,8 +128,6 @@ class Given:
 
     def over(self, plans: Sequence[EvalPlan]) -> list[EvalPlan]:
         """The plans with what was given in the place of their own."""
-        from config.model import Control
-
         changes = self.named | ({} if self.control is None else {"control": Control(self.control)})
         if "k" in changes or "limit" in changes:
             # More samples for pass@k belong to the plan as it was.
@@ -155,10 +149,9 @@ def precedence(profile: str | None, given: Given, kept: Sequence[str]) -> str:
 
 
 def _plans(
-    called: str, benchmarks: list[str], given: Given, profile: str | None, view: Any
+    called: str, benchmarks: list[str], given: Given, profile: str | None, configured: Iterable[EvalPlan]
 ) -> list[EvalPlan]:
     """What was named on the command line, else the configuration's plans for this checkpoint; options win over both."""
-    from config.model import Control, EvalPlan
     from evaluation.published_settings import paper_plans
 
     if given.control not in (None, *Control):
@@ -168,7 +161,7 @@ def _plans(
     if profile and not benchmarks:
         raise ConfigError("--profile paper: name each --benchmark")
     if not benchmarks:
-        plans = [plan for plan in view.eval.plans.values() if plan.checkpoint == called]
+        plans = [plan for plan in configured if plan.checkpoint == called]
         if not plans:
             raise ConfigError(f"eval.plans has no plan for checkpoint {called!r}; name a --benchmark")
     elif profile:
@@ -190,13 +183,17 @@ def _plans(
     return given.over(plans)
 
 
-def _adjust(
-    view: Any, benchmarks: list[str], profile: str | None, variant: str | None, overrides: Sequence[str]
-) -> list[str]:
-    """Put the profile's limits and the variant's setting into the sections eval and rollout.
+def _adjusted(
+    view: SamplingView,
+    benchmarks: list[str],
+    profile: str | None,
+    variant: str | None,
+    overrides: Sequence[str],
+) -> tuple[SamplingView, list[str]]:
+    """The view with the profile's limits and the variant's setting.
 
     Returns:
-        Keys of the profile that `--set` gives and that therefore keep their value.
+        The view, and the keys of the profile that `--set` gives and that therefore keep their value.
     """
     from evaluation.harness_variants import variant as named
     from evaluation.published_settings import paper_limits
@@ -206,12 +203,9 @@ def _adjust(
         given = {override.partition("=")[0].strip() for override in overrides}
         limits = paper_limits(benchmarks)
         kept = [f"eval.{name}" for name in limits if f"eval.{name}" in given]
-        view.eval = view.eval.model_copy(
-            update={name: value for name, value in limits.items() if f"eval.{name}" not in kept}
-        )
-    if variant:
-        named(variant).apply(view)
-    return kept
+        changes = {name: value for name, value in limits.items() if f"eval.{name}" not in kept}
+        view = view.model_copy(update={"eval": view.eval.model_copy(update=changes)})
+    return (named(variant).applied(view) if variant else view), kept
 
 
 def _rings_beside(checkpoint: Path) -> Path | None:

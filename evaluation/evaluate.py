@@ -12,10 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from config.commands import SamplingView
 from config.model import EvalPlan, RuntimeSection
 from evaluation.published_settings import differences
 from evaluation.questions import Questions, limited, questions_of, refuse_twice
@@ -87,11 +88,21 @@ class Place:
     """Name of the changed setting, see `evaluation.harness_variants`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """How the intervals of scores are computed; no sample depends on it."""
+
+    confidence: float
+    seed: int
+    """Of the bootstrap."""
+
+
 def evaluate(
     *,
     place: Place,
     plans: Sequence[EvalPlan],
-    view: Any,
+    view: SamplingView,
+    intervals: Intervals,
     runtime: RuntimeSection,
     rings: Path | None,
     out: Path,
@@ -104,7 +115,8 @@ def evaluate(
     Args:
         place: the checkpoint or server; a manifest's digests are checked.
         plans: samplings to make; those for other checkpoints are not expected here.
-        view: sections rollout, sandbox, eval and analysis.
+        view: its sections; of `eval.plans` nothing is read.
+        intervals: of the scores.
         rings: folder of the procedural test rings.
         runtime: threads, device, paths and number of sandbox workers.
         out: published folder.
@@ -141,20 +153,16 @@ def evaluate(
     ]
     sections = {
         "plans": [plan.model_dump(mode="json") for plan in plans],
-        "eval": view.eval.model_dump(mode="json", exclude={"plans"}),
-        "rollout": view.rollout.model_dump(mode="json"),
-        "sandbox": view.sandbox.model_dump(mode="json"),
+        **view.model_dump(mode="json", exclude={"eval": {"plans"}}),
     }
     fingerprint = digest([identity, place.name, place.endpoint, served, sections, golds])
-    settings = Settings(
-        **sections, intervals={"seed": view.analysis.seed, "confidence": view.analysis.confidence}
-    )
+    settings = Settings(**sections, intervals=asdict(intervals))
     if before := finished(out, fingerprint, settings, overwrite=overwrite):
         print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
         return before
     with WorkDir.open(work, fingerprint) as folder:
         for number, (plan, questions) in enumerate(asked):
-            _run_plan(plan, questions, place, f"{number:02d}", folder, view, runtime, result)
+            _run_plan(plan, questions, place, f"{number:02d}", folder, view, intervals, runtime, result)
         summary = EvaluationSummary(
             checkpoint_digest=identity,
             fingerprint=fingerprint,
@@ -197,7 +205,7 @@ def _refuse_missing(
 
 
 def _paper_differences(
-    asked: Sequence[tuple[EvalPlan, Sequence[Questions]]], view: Any
+    asked: Sequence[tuple[EvalPlan, Sequence[Questions]]], view: SamplingView
 ) -> list[PaperDifference]:
     return [
         row
@@ -213,7 +221,8 @@ def _run_plan(
     place: Place,
     shards: str,
     work: Any,
-    view: Any,
+    view: SamplingView,
+    intervals: Intervals,
     runtime: RuntimeSection,
     result: Findings,
 ) -> None:
@@ -237,7 +246,7 @@ def _run_plan(
             trajectories = _sample(plan, questions, deep, asking, run_code, work, f"{shards}-{name}", place)
             refuse_ungraded(name, trajectories, work.path / f"{shards}-{name}")
             result.trajectories += trajectories
-            about = _slice(place.name, name, plan, view)
+            about = _slice(place.name, name, plan, intervals)
             _add_scores(result, questions, [t for t in trajectories if t.sample < plan.k], about)
             _add_deep_scores(result, trajectories, deep, about)
             if name in RINGS:
@@ -246,7 +255,7 @@ def _run_plan(
     if len(pooled) == len(RINGS):
         rings = replace(pooled[0][0], problems=[p for questions, _ in pooled for p in questions.problems])
         samples = [trajectory for _, part in pooled for trajectory in part]
-        about = _slice(place.name, POOLED, plan, view)
+        about = _slice(place.name, POOLED, plan, intervals)
         _add_scores(result, rings, [t for t in samples if t.sample < plan.k], about)
         _add_deep_scores(result, samples, deep_pooled, about)
 
@@ -283,7 +292,9 @@ def _add_deep_scores(
 
 
 @contextmanager
-def _open(plan: EvalPlan, place: Place, settings: Any, view: Any, runtime: RuntimeSection) -> Iterator[Any]:
+def _open(
+    plan: EvalPlan, place: Place, settings: Any, view: SamplingView, runtime: RuntimeSection
+) -> Iterator[Any]:
     """A sampler with its weights, or with a server in their place."""
     from trainer.rollout.chat import rollout_chat
     from trainer.rollout.sampler import Sampler, open_sampler
@@ -359,7 +370,7 @@ def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode |
     )
 
 
-def _settings(plan: EvalPlan, place: Place, view: Any, runtime: RuntimeSection) -> Any:
+def _settings(plan: EvalPlan, place: Place, view: SamplingView, runtime: RuntimeSection) -> Any:
     from trainer.rollout.loop import RolloutSettings
     from trainer.rollout.tool import limits_of
 
@@ -414,14 +425,14 @@ def _sample(
     return sample_in_chunks(sampler, tasks, work, name=shards, label=label, policy_version=0, finish=finish)
 
 
-def _slice(checkpoint: str, name: str, plan: EvalPlan, view: Any) -> Slice:
+def _slice(checkpoint: str, name: str, plan: EvalPlan, intervals: Intervals) -> Slice:
     return Slice(
         checkpoint=checkpoint,
         benchmark=name,
         temperature=plan.temperature,
         control=plan.control.value,
-        seed=view.analysis.seed,
-        confidence=view.analysis.confidence,
+        seed=intervals.seed,
+        confidence=intervals.confidence,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from config.commands import SamplingView
 from config.model import EvalPlan
 from records.errors import ConfigError
 from verifier.benchmarks import benchmark
@@ -23,13 +24,15 @@ class Variant:
     response_chars: int | None = None
     what: str
 
-    def apply(self, view: Any) -> None:
-        """Change the sections eval and rollout of `view`."""
+    def applied(self, view: SamplingView) -> SamplingView:
+        """The view with this setting changed."""
+        changes: dict[str, Any] = {}
         if self.max_turns is not None:
-            view.eval = view.eval.model_copy(update={"max_turns": self.max_turns})
+            changes["eval"] = view.eval.model_copy(update={"max_turns": self.max_turns})
         if self.response_chars is not None:
             tool = view.rollout.tool.model_copy(update={"response_chars": self.response_chars})
-            view.rollout = view.rollout.model_copy(update={"tool": tool})
+            changes["rollout"] = view.rollout.model_copy(update={"tool": tool})
+        return view.model_copy(update=changes)
 
 
 VARIANTS = (
@@ -85,7 +88,7 @@ def num_trajectories(plans: Sequence[EvalPlan]) -> int:
     return total
 
 
-def dry_run(plans: Sequence[EvalPlan], view: Any) -> list[str]:
+def dry_run(plans: Sequence[EvalPlan], view: SamplingView) -> list[str]:
     """Lines that say what would be asked, under which settings, and at most how much that is."""
     eval_, tool = view.eval, view.rollout.tool
     lines = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from config.commands import SamplingView
 from config.model import Control, EvalPlan
 from records.evaluation import PaperDifference
 from verifier.benchmarks import Benchmark, benchmark
@@ -15,13 +16,13 @@ TOP_P = 1.0
 """Paper section 5.1 names a temperature and no nucleus."""
 
 
-def differences(declared: Benchmark, plan: EvalPlan, view: Any) -> list[PaperDifference]:
+def differences(declared: Benchmark, plan: EvalPlan, view: SamplingView) -> list[PaperDifference]:
     """What differs from the published settings; empty for a benchmark that the paper does not have.
 
     Args:
         declared: the benchmark.
         plan: samples, temperature, limit and control.
-        view: sections eval and rollout.
+        view: its sections eval and rollout are read.
     """
     if declared.name not in PUBLISHED:
         return []

@@ -1,6 +1,6 @@
-"""`python -m trainer COMMAND`: from problems to checkpoints, and what a checkpoint can be asked.
+"""`python -m trainer COMMAND`: makes problems, documents and checkpoints; scores, shows and exports checkpoints.
 
-Each command reads the sections it declares and nothing else. Long ones resume where they were killed.
+`config/commands.py` declares the sections that each command reads. Long commands resume after a kill.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from config.command import fail, one_line_errors, read_sections
-from config.options import ConfigOption, RuntimeOption, SectionsOption, SetOption
+from config.command import fail, one_line_errors
+from config.commands import BASE, CHAT, CORPUS, FILTER, INSPECT, PREPARE, RL, SCORE, SFT
+from config.options import Source, configured
 from records.garbage import collect_rarely
 from records.repository_module import run_bench_module
 
@@ -19,175 +20,111 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Trains the policy and asks it.",
+    help="Trains the policy; scores, shows and exports its checkpoints.",
 )
 
-SECTIONS = {
-    "prepare": ("data",),
-    "corpus": ("data", "sandbox", "rollout", "sft.noise"),
-    "base": ("model", "rollout"),
-    "sft": ("rollout", "sft"),
-    "rl1": ("sandbox", "rollout", "objective", "rl.rl1"),
-    "rl2": ("sandbox", "rollout", "objective", "rl.rl2"),
-    "rl3": ("sandbox", "rollout", "objective", "rl.rl3"),
-    "filter": ("sandbox", "rollout", "objective", "rl.rl2", "rl.filter"),
-    "score": ("analysis",),
-    "chat": ("sandbox", "rollout", "eval"),
-}
-"""What each command may read; the rules pass exactly these."""
-
 
 @app.command()
-def prepare(
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
+@configured
+def prepare(source: Source) -> None:
     """Draw the problems of every split."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS["prepare"], sections=sections, runtime=runtime, config=config, overrides=set_
-        )
-        from trainer.problems.prepare import prepare as run
+    view, runtime = source.read(PREPARE)
+    from trainer.problems.prepare import prepare as run
 
-        _say(run(view.data, where).facts)
+    _print(run(view, runtime).facts)
 
 
 @app.command()
-def corpus(
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
+@configured
+def corpus(source: Source) -> None:
     """Let the teacher write the SFT documents, with real tool results."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS["corpus"], sections=sections, runtime=runtime, config=config, overrides=set_
-        )
-        from trainer.sft.corpus import build_corpus
+    view, runtime = source.read(CORPUS)
+    from trainer.sft.corpus import build_corpus
 
-        _say(build_corpus(view, where).facts)
+    _print(build_corpus(view, runtime).facts)
 
 
 @app.command()
-def base(
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
+@configured
+def base(source: Source) -> None:
     """Make the base checkpoint: random with a tokenizer of its own, or a pretrained folder."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS["base"], sections=sections, runtime=runtime, config=config, overrides=set_
-        )
-        from trainer.stages.base_checkpoint import make_base
+    view, runtime = source.read(BASE)
+    from trainer.stages.base_checkpoint import make_base
 
-        _say(make_base(view, where).facts)
+    _print(make_base(view, runtime).facts)
 
 
 @app.command()
-def sft(
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
+@configured
+def sft(source: Source) -> None:
     """Non-reasoning SFT from the base checkpoint."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS["sft"], sections=sections, runtime=runtime, config=config, overrides=set_
-        )
-        from trainer.sft.sft import run_sft
+    view, runtime = source.read(SFT)
+    from trainer.sft.sft import run_sft
 
-        _say(run_sft(view, where).facts)
+    _print(run_sft(view, runtime).facts)
 
 
 @app.command()
-def rl(
-    stage: Annotated[int, typer.Option(help="1, 2 or 3.", min=1, max=3)],
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
+@configured
+def rl(source: Source, stage: Annotated[int, typer.Option(help="1, 2 or 3.", min=1, max=len(RL))]) -> None:
     """One RL stage with GRPO-RoC from the checkpoint of the stage before."""
-    with one_line_errors():
-        name = f"rl{stage}"
-        view, where = read_sections(
-            SECTIONS[name], sections=sections, runtime=runtime, config=config, overrides=set_
-        )
-        from trainer.problems.prepare import load_split, pool_digest
-        from trainer.stages.hard_filter import load_hard
-        from trainer.stages.rl_job import run_stage
+    name = f"rl{stage}"
+    view, runtime = source.read(RL[name])
+    from trainer.problems.prepare import load_split, pool_digest
+    from trainer.stages.hard_filter import load_hard
+    from trainer.stages.rl_job import run_stage
 
-        section = getattr(view.rl, name)
-        pool = load_hard(where) if section.pool == "hard" else load_split(where, "train")
-        _say(run_stage(name, view, where, pool, pool_digest(pool)).facts)
+    pool = load_hard(runtime) if view.stage.pool == "hard" else load_split(runtime, "train")
+    _print(run_stage(name, view, runtime, pool, pool_digest(pool)).facts)
 
 
 @app.command("filter-hard")
-def filter_hard(
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-) -> None:
+@configured
+def filter_hard(source: Source) -> None:
     """Keep the problems that the stage-2 policy does not solve in every rollout."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS["filter"], sections=sections, runtime=runtime, config=config, overrides=set_
-        )
-        from trainer.stages.hard_filter import filter_hard as run
+    view, runtime = source.read(FILTER)
+    from trainer.stages.hard_filter import filter_hard as run
 
-        _say(run(view, where).facts)
+    _print(run(view, runtime).facts)
 
 
 @app.command()
+@configured
 def score(
+    source: Source,
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
     samples: Annotated[Path, typer.Option(help="samples.parquet of an evaluation.")],
     out: Annotated[Path, typer.Option(help="Folder for tokens.parquet and its manifest.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished table in OUT.")] = False,
-    sections: SectionsOption = None,
-    runtime: RuntimeOption = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Token table: entropy, log-prob and rank by one teacher-forced pass over stored ids."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS["score"], sections=sections, runtime=runtime, config=config, overrides=set_
-        )
-        from records.finished_results import refuse_to_replace
-        from trainer.metrics.token_table import score_samples
+    view, runtime = source.read(SCORE)
+    from records.finished_results import refuse_to_replace
+    from trainer.metrics.token_table import score_samples
 
-        refuse_to_replace(out / "manifest.json", overwrite=overwrite)
-        _say(score_samples(checkpoint, samples, out, view.analysis, where).facts)
+    refuse_to_replace(out / "manifest.json", overwrite=overwrite)
+    _print(score_samples(checkpoint, samples, out, view.analysis, runtime).facts)
 
 
 @app.command()
+@configured
 def chat(
+    source: Source,
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
     question: Annotated[str | None, typer.Option(help="Ask once and leave; else questions are read.")] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0.0)] = 0.0,
-    config: ConfigOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Talk to a checkpoint; shows reasons, tool calls, tool responses and the answer."""
-    with one_line_errors():
-        view, where = read_sections(
-            SECTIONS["chat"], sections=None, runtime=None, config=config, overrides=set_
-        )
-        from trainer.rollout.terminal_chat import talk
+    view, runtime = source.read(CHAT)
+    from trainer.rollout.terminal_chat import talk
 
-        talk(checkpoint, view, where, question=question, temperature=temperature)
+    talk(checkpoint, view, runtime, question=question, temperature=temperature)
 
 
 @app.command()
+@configured
 def inspect(
+    source: Source,
     data: Annotated[
         Path, typer.Argument(help="SFT documents (.jsonl), problems (.jsonl) or trajectories (.parquet).")
     ],
@@ -195,15 +132,12 @@ def inspect(
         Path | None, typer.Option(help="Whose tokenizer shows documents as tokens.")
     ] = None,
     count: Annotated[int, typer.Option(help="Rows to show.", min=1)] = 3,
-    config: ConfigOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Show rows with the mask that training uses."""
-    with one_line_errors():
-        view, _ = read_sections(SECTIONS["base"], sections=None, runtime=None, config=config, overrides=set_)
-        from trainer.inspect_data import show
+    view, _ = source.read(INSPECT)
+    from trainer.inspect_data import show
 
-        show(data, checkpoint, count, view.rollout)
+    show(data, checkpoint, count, view.rollout)
 
 
 @app.command(
@@ -247,7 +181,7 @@ def export(
         run(checkpoint, out, dtype=dtype, untie=untie)
 
 
-def _say(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any]) -> None:
     import json
 
     typer.echo(json.dumps(facts, sort_keys=True))

@@ -16,7 +16,7 @@ rule data:
         f"{RUN}/logs/data.log",
     priority: 10
     params:
-        sections=WORKFLOW.sections(("data",)),
+        sections=WORKFLOW.sections(commands.PREPARE),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer prepare --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -34,7 +34,7 @@ rule corpus:
     priority: 10
     threads: workflow.cores
     params:
-        sections=WORKFLOW.sections(("data", "sandbox", "rollout", "sft.noise")),
+        sections=WORKFLOW.sections(commands.CORPUS),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer corpus --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -50,7 +50,7 @@ rule base:
         f"{RUN}/logs/base.log",
     priority: 10
     params:
-        sections=WORKFLOW.sections(("model", "rollout")),
+        sections=WORKFLOW.sections(commands.BASE),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer base --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -68,7 +68,7 @@ rule sft:
     priority: 10
     threads: WORKFLOW.sft_threads
     params:
-        sections=WORKFLOW.sections(("rollout", "sft")),
+        sections=WORKFLOW.sections(commands.SFT),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer sft --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -87,7 +87,7 @@ rule rl1:
     priority: 10
     threads: WORKFLOW.config.runtime.threads.rl
     params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl1")),
+        sections=WORKFLOW.sections(commands.RL["rl1"]),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer rl --stage 1 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -105,7 +105,7 @@ rule rl2:
     priority: 10
     threads: WORKFLOW.config.runtime.threads.rl
     params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl2")),
+        sections=WORKFLOW.sections(commands.RL["rl2"]),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer rl --stage 2 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -123,9 +123,7 @@ rule hard:
     priority: 10
     threads: WORKFLOW.config.runtime.threads.eval
     params:
-        sections=WORKFLOW.sections(
-            ("sandbox", "rollout", "objective", "rl.rl2", "rl.filter")
-        ),
+        sections=WORKFLOW.sections(commands.FILTER),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer filter-hard --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -144,7 +142,7 @@ rule rl3:
     priority: 10
     threads: WORKFLOW.config.runtime.threads.rl
     params:
-        sections=WORKFLOW.sections(("sandbox", "rollout", "objective", "rl.rl3")),
+        sections=WORKFLOW.sections(commands.RL["rl3"]),
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer rl --stage 3 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -221,7 +219,7 @@ rule score:
     priority: 5
     threads: WORKFLOW.config.runtime.threads.eval
     params:
-        sections=WORKFLOW.sections(("analysis",)),
+        sections=WORKFLOW.sections(commands.SCORE),
         runtime=f"{RUN}/runtime.json",
         checkpoint=lambda wildcards: f"{RUN}/checkpoints/{wildcards.checkpoint}",
         samples=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}/samples.parquet",

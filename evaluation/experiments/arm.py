@@ -11,30 +11,34 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from config.arms import MAIN, ArmRun, load_arms
-from config.model import RuntimeSection
-from evaluation.evaluate import Place, evaluate
+from config.commands import ArmView, FilterView, RlView, SamplingView
+from config.model import RuntimeSection, StageSection
+from evaluation.evaluate import Intervals, Place, evaluate
 from evaluation.experiments.endpoints import curve, endpoints
 from records.errors import ConfigError
 from records.evaluation import POOLED, EvaluationSummary
 from records.files import sha256_of, write_json
 from records.manifest import MANIFEST, Manifest
+from records.problem import Problem
 from records.run_folder import RunFolder
 from trainer.jobs.interrupt import StopSignal
 from trainer.problems.prepare import load_split, pool_digest
 from trainer.stages.hard_filter import filter_hard, load_hard
 from trainer.stages.rl_job import run_stage
 
+NO_INTERVALS = Intervals(confidence=0.95, seed=0)
+"""The summary of an arm uses one mean; configured intervals would only make finished arms run again."""
 
-def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
+
+def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> dict[str, Any]:
     """Train and test one arm; writes and returns arms/NAME.json, with the wall seconds of this attempt.
 
     Args:
         run: arm, origin and seed.
-        view: sandbox, rollout, objective, the arm's stages of rl and eval, as the arm changes them.
+        view: its sections as the arm changes them.
         runtime: of the main run.
     """
     began = time.monotonic()
@@ -47,25 +51,20 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
     origin = main if run.origin == MAIN else RunFolder(main.origins / run.origin)
     link(main.data, folder.data)
     link(origin.checkpoint("sft"), folder.checkpoint("sft"))
-    stages = load_arms().arms[run.arm].stages
+    stages = list(view.stages)
     stop = StopSignal()
-    for stage in stages:
-        if getattr(view.rl, stage).pool == "hard":
-            filter_hard(view, own)
-            pool = load_hard(own)
-        else:
-            pool = load_split(own, "train")
-        run_stage(stage, view, own, pool, pool_digest(pool), stop)
+    for stage, section in view.stages.items():
+        pool = _pool(view, section, own)
+        run_stage(stage, _stage_view(view, section), own, pool, pool_digest(pool), stop)
         if stop.requested:
             stop.leave()
     last = stages[-1]
     plan = view.eval.plans["rl1"]
-    # Of this summary one mean is read; settings of intervals would only make finished arms run again.
-    view.analysis = SimpleNamespace(seed=0, confidence=0.95)
     summary = evaluate(
         place=Place(checkpoint=folder.checkpoint(last), name=last),
         plans=[plan],
-        view=view,
+        view=SamplingView(sandbox=view.sandbox, rollout=view.rollout, eval=view.eval),
+        intervals=NO_INTERVALS,
         runtime=own,
         rings=main.data,
         out=folder.evaluation(last),
@@ -76,6 +75,19 @@ def run_arm(run: ArmRun, view: Any, runtime: RuntimeSection) -> dict[str, Any]:
     write_json(main.arm(run.name), record)
     _clear(folder)
     return record
+
+
+def _stage_view(view: ArmView, stage: StageSection) -> RlView:
+    return RlView(sandbox=view.sandbox, rollout=view.rollout, objective=view.objective, stage=stage)
+
+
+def _pool(view: ArmView, stage: StageSection, runtime: RuntimeSection) -> list[Problem]:
+    """The problems of a stage; the filter before it runs with the settings of the stage before."""
+    if stage.pool != "hard" or view.filter is None:
+        return load_split(runtime, "train")
+    filtering = _stage_view(view, view.stages["rl2"])
+    filter_hard(FilterView(**dict(filtering), filter=view.filter), runtime)
+    return load_hard(runtime)
 
 
 def _clear(folder: RunFolder) -> None:

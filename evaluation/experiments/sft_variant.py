@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from config.arms import load_arms
+from config.commands import BASE, CORPUS, SFT, OriginView
 from config.model import RuntimeSection
 from evaluation.experiments.arm import link
 from records.manifest import Manifest
@@ -13,12 +12,12 @@ from trainer.sft.sft import run_sft
 from trainer.stages.base_checkpoint import make_base
 
 
-def make_origin(name: str, view: Any, runtime: RuntimeSection) -> Manifest:
+def make_origin(name: str, view: OriginView, runtime: RuntimeSection) -> Manifest:
     """Train origins/NAME/checkpoints/sft; documents and tokenizer are the run's own unless the teacher changes.
 
     Args:
         name: an origin of the arms file.
-        view: model, data, sandbox, rollout and sft, as the origin changes them.
+        view: its sections as the origin changes them.
         runtime: of the main run.
     """
     main = runtime.folder
@@ -27,8 +26,8 @@ def make_origin(name: str, view: Any, runtime: RuntimeSection) -> Manifest:
     folder = own.folder
     link(main.data, folder.data)
     if load_arms().origins[name].teaches_anew:
-        build_corpus(view, own)
+        build_corpus(CORPUS.of(view), own)
     else:
         link(main.corpus, folder.corpus)
-    make_base(view, own)
-    return run_sft(view, own)
+    make_base(BASE.of(view), own)
+    return run_sft(SFT.of(view), own)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from pydantic import ValidationError
 
@@ -16,9 +14,8 @@ from config.arms import (
     config_of_origin,
     configured,
     load_arms,
-    stage_sections,
+    view_of_arm,
 )
-from config.model import EvalPlan
 from config.objective import RocSelection
 from config.resolve import resolve
 from records.errors import ConfigError
@@ -61,10 +58,13 @@ def test_every_declared_arm_and_origin_is_run() -> None:
     assert {run.origin for run in runs} == {MAIN, *load_arms().origins}
 
 
-def test_a_staged_arm_declares_its_stages() -> None:
-    assert stage_sections(ArmRun("staged", MAIN, 0)) == (
-        "sandbox", "rollout", "objective", "rl.rl1", "rl.rl2", "rl.rl3", "rl.filter",
-    )  # fmt: skip
+def test_an_arm_reads_its_stages_and_the_plan_that_tests_it() -> None:
+    staged, single = (view_of_arm(resolve(), ArmRun(arm, MAIN, 0)) for arm in ("staged", "grpo_g"))
+    assert (list(staged.stages), staged.filter) == (["rl1", "rl2", "rl3"], resolve().rl.filter)
+    assert (list(single.stages), single.filter) == (["rl1"], None)
+    assert list(single.eval.plans) == ["rl1"]
+    with pytest.raises(ConfigError, match=r"eval\.plans\.rl1"):
+        view_of_arm(resolve([], ["eval.plans.rl1=null", "arms=null"]), ArmRun("grpo_g", MAIN, 0))
 
 
 def test_an_origin_teaches_anew_only_where_the_teacher_changes() -> None:
@@ -106,7 +106,7 @@ def test_contradictory_noise_is_refused(override: str, words: str) -> None:
 def test_every_member_of_the_sampling_grid_has_a_plan_per_temperature() -> None:
     grid = load_arms().sampling_grid
     for member in grid.members:
-        plans = [EvalPlan.model_validate_json(json.dumps(plan)) for plan in grid.plans_of(member).values()]
+        plans = list(grid.plans_of(member).values())
         assert [plan.temperature for plan in plans] == grid.temperatures
         assert {plan.checkpoint for plan in plans} == {"sft" if member in grid.origins else member}
 

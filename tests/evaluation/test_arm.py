@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from config.arms import MAIN, ArmRun, config_of_arm, stage_sections
+from config.arms import MAIN, ArmRun, view_of_arm
+from config.commands import PREPARE, RL
 from config.model import Config
-from config.sections import view_of
 from evaluation.experiments.arm import (
     _clear,
     require_published_metrics,
@@ -34,10 +34,6 @@ from trainer.stages.rl_job import run_stage
 POOLED_ROW = score_row("rl1", "procedural", {"q": [1.0]}, k=1) | {"questions": {}}
 
 
-def view(config: Config, run: ArmRun) -> Any:
-    return view_of(config_of_arm(config, run), (*stage_sections(run), "eval"))
-
-
 @pytest.fixture(scope="module")
 def config(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Config:
     """A run with problems and an SFT checkpoint, and nothing else."""
@@ -51,7 +47,7 @@ def config(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> C
         update={"runtime": config.runtime.model_copy(update={"paths": paths, "run": "r"})}
     )
     folder = config.runtime.folder
-    prepare(config.data, config.runtime)
+    prepare(PREPARE.of(config), config.runtime)
     folder.checkpoint("sft").parent.mkdir(parents=True)
     folder.checkpoint("sft").symlink_to(tiny_checkpoint)
     return config
@@ -59,9 +55,9 @@ def config(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> C
 
 def test_seed_0_of_the_papers_rule_is_the_main_stage(config: Config) -> None:
     runtime, run = config.runtime, ArmRun("roc_paper", MAIN, 0)
-    arm = run_arm(run, view(config, run), runtime)
+    arm = run_arm(run, view_of_arm(config, run), runtime)
     pool = load_split(runtime, "train")
-    run_stage("rl1", view(config, run), runtime, pool, pool_digest(pool))
+    run_stage("rl1", RL["rl1"].of(config), runtime, pool, pool_digest(pool))
     folder = runtime.folder
     metrics = [json.loads(line) for line in folder.metrics("rl1").read_text().splitlines()]
     expected = endpoints(metrics, arm["endpoints"]["accuracy"])
@@ -78,7 +74,7 @@ def test_seed_0_of_the_papers_rule_is_the_main_stage(config: Config) -> None:
 def test_another_arm_and_another_seed_differ_and_leave_their_names(config: Config) -> None:
     records = []
     for run in (ArmRun("grpo_g", MAIN, 0), ArmRun("grpo_g", MAIN, 1)):
-        records.append(run_arm(run, view(config, run), config.runtime))
+        records.append(run_arm(run, view_of_arm(config, run), config.runtime))
         stored = json.loads(config.runtime.folder.arm(run.name).read_text())
         assert stored == records[-1]
         assert (stored["arm"], stored["origin"], stored["seed"]) == ("grpo_g", "main", run.seed)
@@ -102,7 +98,7 @@ def test_a_signal_in_the_last_step_of_a_stage_stops_the_arm_before_the_next(
     run = ArmRun("same_steps", MAIN, 0)
     try:
         with pytest.raises(SystemExit) as left:
-            run_arm(run, view(config, run), config.runtime)
+            run_arm(run, view_of_arm(config, run), config.runtime)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -6,7 +6,6 @@ import json
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +13,12 @@ import torch
 from typer.testing import CliRunner
 
 from analysis.inputs.evaluation import check_published, read_evaluation
+from config.commands import CHAT
 from config.model import Config, Control, EvalPlan
 from config.resolve import ConfigError
 from evaluation.__main__ import app
-from evaluation.command import Given, _adjust, _plans
-from evaluation.evaluate import Place, evaluate, refuse_ungraded
+from evaluation.command import Given, _adjusted, _plans
+from evaluation.evaluate import Intervals, Place, evaluate, refuse_ungraded
 from evaluation.scores.behaviour import behaviour
 from records.errors import FellShort
 from records.evaluation import RINGS
@@ -29,6 +29,7 @@ from records.verdict import Verdict, VerdictKind
 from tests.trainer.server import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 
+INTERVALS = Intervals(confidence=0.95, seed=16)
 RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
 
 
@@ -64,11 +65,9 @@ def plan(
 
 def run(run_root: Path, out: Path, *plans: EvalPlan, work: Path | None = None) -> dict[str, Any]:
     config: Config = tiny_config("eval.max_response=40")
-    view = SimpleNamespace(
-        rollout=config.rollout, sandbox=config.sandbox, eval=config.eval, analysis=config.analysis
-    )
     summary = evaluate(
-        place=Place(checkpoint=run_root / "checkpoints" / "sft", name="sft"), plans=plans, view=view,
+        place=Place(checkpoint=run_root / "checkpoints" / "sft", name="sft"), plans=plans,
+        view=CHAT.of(config), intervals=INTERVALS,
         runtime=config.runtime, rings=run_root / "data", out=out, work=work or out / "work",
     )  # fmt: skip
     return asdict(summary)
@@ -397,22 +396,23 @@ def test_a_checkpoint_whose_weights_changed_is_refused_with_status_2(run_root: P
 
 
 def test_an_option_wins_over_the_profile_and_over_a_plan() -> None:
-    view = SimpleNamespace(eval=tiny_config().eval)
+    configured = list(tiny_config().eval.plans.values())
     given = Given(k=2, limit=3, control="tool_off")
     for plan in (
-        *_plans("m", ["aime24", "ifeval"], given, "paper", view),
-        *_plans("rl3", [], given, None, view),
+        *_plans("m", ["aime24", "ifeval"], given, "paper", configured),
+        *_plans("rl3", [], given, None, configured),
     ):
         assert (plan.k, plan.limit, plan.control) == (2, 3, Control.TOOL_OFF)
-    (plan,) = _plans("m", ["aime24"], Given(temperature=0.0), "paper", view)
+    (plan,) = _plans("m", ["aime24"], Given(temperature=0.0), "paper", configured)
     assert (plan.k, plan.temperature) == (16, 0.0)
-    (plan,) = _plans("m", ["aime24"], Given(), None, view)
+    (plan,) = _plans("m", ["aime24"], Given(), None, configured)
     assert (plan.k, plan.temperature, plan.limit, plan.control) == (4, 1.0, None, Control.NONE)
 
 
 def test_set_wins_over_the_limits_of_the_profile() -> None:
-    view = SimpleNamespace(eval=tiny_config("eval.max_response=40").eval)
-    assert _adjust(view, ["aime24"], "paper", None, ["eval.max_response=40"]) == ["eval.max_response"]
+    read = CHAT.of(tiny_config("eval.max_response=40"))
+    view, kept = _adjusted(read, ["aime24"], "paper", None, ["eval.max_response=40"])
+    assert kept == ["eval.max_response"]
     assert (view.eval.max_response, view.eval.max_turns) == (40, 30)
 
 

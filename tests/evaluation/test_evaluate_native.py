@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from config.commands import CHAT
 from config.model import Control, EvalPlan
 from evaluation.conversations.bfcl_services import FunctionScript, open_services
 from evaluation.conversations.conversation import DialogueSampler
 from evaluation.conversations.native_chat import NativeChat
-from evaluation.evaluate import Findings, Place, _run_plan
+from evaluation.evaluate import Findings, Intervals, Place, _run_plan
 from evaluation.questions import Questions
 from evaluation.scores.bfcl import function_row, function_scores
 from evaluation.scores.ifeval import instruction_row, instruction_scores
@@ -34,6 +34,7 @@ pytest.importorskip("bfcl_eval", reason="BFCL's checker comes with `make setup`"
 pytest.importorskip("if_verifiable", reason="IFEval's checks come with `make setup`")
 
 ABOUT = Slice(checkpoint="sft", benchmark="b", temperature=0.0)
+INTERVALS = Intervals(confidence=0.95, seed=1)
 NO_COMMA = {"id": "punctuation:no_comma", "kwargs": {}}
 LOWER = {"id": "change_case:english_lowercase", "kwargs": {}}
 AREA = {
@@ -91,9 +92,6 @@ def graded(questions: Questions, texts: dict[str, str]) -> list[Trajectory]:
 def test_both_kinds_run_from_prompt_to_summary_on_a_real_engine(tmp_path: Path) -> None:
     make_checkpoint(tmp_path)
     config = tiny_config("eval.max_response=40", "eval.max_prompt=900")
-    view = SimpleNamespace(
-        rollout=config.rollout, sandbox=config.sandbox, eval=config.eval, analysis=config.analysis
-    )
     plan = EvalPlan(
         checkpoint="sft", benchmarks=[], k=2, temperature=1.0, limit=None, control=Control.TOOL_OFF
     )
@@ -112,7 +110,7 @@ def test_both_kinds_run_from_prompt_to_summary_on_a_real_engine(tmp_path: Path) 
     place = Place(checkpoint=tmp_path / "checkpoints" / "sft", name="sft")
     result = Findings()
     with WorkDir.open(tmp_path / "work", "f") as work:
-        _run_plan(plan, asked, place, "00", work, view, config.runtime, result)
+        _run_plan(plan, asked, place, "00", work, CHAT.of(config), INTERVALS, config.runtime, result)
     samples = result.trajectories
     assert len(samples) == 2 * (2 + 2 + 1)
     assert {t.benchmark: set(t.verdicts) for t in samples} == {

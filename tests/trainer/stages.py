@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 
+from config.commands import CHAT
 from config.model import StageSection
 from config.objective import ObjectiveSection
 from config.resolve import resolve
@@ -112,7 +113,7 @@ def scripted_stage(
 def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> RlStage:
     """A stage with the real engine, trainer and loop; only the tool is a stand-in."""
     config = tiny_config(*overrides)
-    settings = rl_settings(config, config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
+    settings = rl_settings(CHAT.of(config), config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
     engine = LocalEngine(
         engine=0, capacity_tokens=config.rollout.kv_tokens, max_len=settings.max_prompt + settings.max_response,
         temperature=settings.temperature,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from config.commands import BASE
 from config.resolve import ConfigError
 from records.manifest import MANIFEST, RUN, verify, write_folder
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
@@ -52,10 +53,10 @@ def test_a_checkpoint_of_the_suite_can_be_the_pretrained_model_of_a_run(
     made.mkdir()
     (made / "documents.jsonl").write_text("")
     write_folder(corpus, made, {"stage": "corpus", "parent": None, "data": None}, {})
-    base = make_base(config, config.runtime)
+    base = make_base(BASE.of(config), config.runtime)
     assert verify(config.runtime.folder.checkpoint("base")) == base
     assert "model.safetensors" in base.files
     assert not {MANIFEST, RUN} & set(base.files)
     config = tiny_config("model.source=pretrained", "model.path=absent", f"runtime.paths.results={tmp_path}")
     with pytest.raises(ConfigError, match=r"absent: holds no config\.json"):
-        make_base(config, config.runtime)
+        make_base(BASE.of(config), config.runtime)

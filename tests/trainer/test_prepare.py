@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from config.commands import PREPARE, PrepareView
 from config.resolve import ConfigError, resolve
 from records.manifest import verify
 from records.problem import Problem
@@ -80,7 +81,7 @@ def test_the_digest_of_a_pool_depends_on_its_problems_and_not_on_their_order() -
 
 def test_all_splits_are_published_with_their_counts_and_equal_again(tmp_path: Path) -> None:
     config = resolve(overrides=[*SMALL, f"runtime.paths.results={tmp_path}"])
-    manifest = prepare(config.data, config.runtime)
+    manifest = prepare(PREPARE.of(config), config.runtime)
     folder = config.runtime.folder.data
     assert verify(folder) == manifest
     assert manifest.facts["duplicates"] == {"exact": 0, "params": 0}
@@ -88,7 +89,7 @@ def test_all_splits_are_published_with_their_counts_and_equal_again(tmp_path: Pa
     assert (counts["sft"], counts["train"], counts["dev"]) == (12, 8, 4)
     assert all(counts[stem] >= 4 for stem in RING.values())
     assert len(load_split(config.runtime, "train")) == 8
-    assert prepare(config.data, config.runtime) == manifest
+    assert prepare(PREPARE.of(config), config.runtime) == manifest
     (folder / "train.jsonl").write_text("")
     with pytest.raises(ConfigError, match=r"train\.jsonl: sha256"):
         load_split(config.runtime, "dev")
@@ -105,5 +106,5 @@ def test_all_splits_are_published_with_their_counts_and_equal_again(tmp_path: Pa
 def test_data_that_cannot_be_drawn_is_refused(change: dict[str, Any], told: str, tmp_path: Path) -> None:
     config = resolve(overrides=[*SMALL, f"runtime.paths.results={tmp_path}"])
     with pytest.raises(ConfigError, match=told):
-        prepare(config.data.model_copy(update=change), config.runtime)
+        prepare(PrepareView(data=config.data.model_copy(update=change)), config.runtime)
     assert not (tmp_path / "r" / "data" / "manifest.json").exists()

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
+from config.commands import PrepareView
 from config.model import DataSection, RuntimeSection
 from records.digest import digest
 from records.errors import ConfigError
@@ -24,12 +24,12 @@ RING = {"numbers": "test-numbers", "composition": "test-composition", "family": 
 """Test ring -> file stem; the other splits are called what they are."""
 
 
-def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
+def prepare(view: PrepareView, runtime: RuntimeSection) -> Manifest:
     """Draw all splits and publish them. Raises ConfigError when a problem occurs twice or a ring is too small."""
-    if fault := source_fault(data):
+    if fault := source_fault(view.data):
         raise ConfigError(fault)
     began = time.monotonic()
-    splits = _generate(data)
+    splits = _generate(view.data)
     duplicates = splits.count_duplicates()
     print(f"duplicates over all splits: {duplicates.exact} exact, {duplicates.params} by parameters")
     if duplicates.exact or duplicates.params:
@@ -46,12 +46,11 @@ def prepare(data: DataSection, runtime: RuntimeSection) -> Manifest:
         stem = RING.get(field.name, field.name)
         write_problems(problems, made / f"{stem}.jsonl")
         counts[stem] = len(problems)
-    sections: dict[str, Any] = {"data": data.model_dump(mode="json")}
     facts = {"num_problems": counts, "duplicates": {"exact": duplicates.exact, "params": duplicates.params}}
     return write_folder(
         folder,
         made,
-        {"stage": "data", "parent": None, "data": None, "sections": sections, "facts": facts},
+        {"stage": "data", "parent": None, "data": None, "sections": view.record, "facts": facts},
         {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},
     )
 

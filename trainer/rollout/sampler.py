@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from config.commands import RolloutView
 from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
 from records.errors import ConfigError
 from records.files import read_json
@@ -111,9 +111,9 @@ def require_positions(
 
 
 def rl_settings(
-    view: Any, section: StageSection, *, run: str, stage: str, runtime: RuntimeSection
+    view: RolloutView, section: StageSection, *, run: str, stage: str, runtime: RuntimeSection
 ) -> RolloutSettings:
-    """Settings of training rollouts; `view` holds rollout and sandbox."""
+    """Settings of training rollouts."""
     return RolloutSettings(
         run=run,
         checkpoint=stage,

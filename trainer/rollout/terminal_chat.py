@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
+from config.commands import SamplingView
 from config.model import RuntimeSection
 from records.manifest import MANIFEST, verify
 from records.problem import Problem
@@ -22,7 +22,7 @@ from trainer.rollout.tool import limits_of
 
 
 def talk(
-    checkpoint: Path, view: Any, runtime: RuntimeSection, *, question: str | None, temperature: float
+    checkpoint: Path, view: SamplingView, runtime: RuntimeSection, *, question: str | None, temperature: float
 ) -> None:
     """Answer `question`, or each line read until the end of input."""
     use_threads(runtime, runtime.threads.eval)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from config.commands import CorpusView
 from config.model import RuntimeSection
 from records.errors import ConfigError
 from records.files import write_text
@@ -51,16 +52,13 @@ class Document:
         return cls(**{**record, "turns": tuple(DocumentTurn(**turn) for turn in record["turns"])})
 
 
-def build_corpus(view: Any, runtime: RuntimeSection) -> Manifest:
-    """Let the teacher solve the sft split with the real sandbox and publish the documents.
-
-    `view` holds data, sandbox, rollout and sft.noise.
-    """
+def build_corpus(view: CorpusView, runtime: RuntimeSection) -> Manifest:
+    """Let the teacher solve the sft split with the real sandbox and publish the documents."""
     began = time.monotonic()
     problems = load_split(runtime, "sft")
     chat = chat_format(view.rollout)
     try:
-        noise = TeacherNoise(**view.sft.noise.model_dump())
+        noise = TeacherNoise(**view.noise.model_dump())
         with open_tool(view.sandbox, runtime) as tool:
             rows = write_transcripts(
                 problems,
@@ -96,7 +94,7 @@ def document_of(row: TeacherRow, chat: ChatFormat) -> Document:
 def _publish(
     documents: Sequence[Document],
     rows: Sequence[TeacherRow],
-    view: Any,
+    view: CorpusView,
     runtime: RuntimeSection,
     began: float,
 ) -> Manifest:
@@ -116,10 +114,6 @@ def _publish(
         "several_answers_frac": sum(row.num_answers > 1 for row in rows) / count,
         "num_leaks": sum(row.leaks_answer for row in rows),
     }
-    sections = {
-        "data": view.data.model_dump(mode="json"),
-        "sft.noise": view.sft.noise.model_dump(mode="json"),
-    }
     return write_folder(
         folder,
         made,
@@ -127,7 +121,7 @@ def _publish(
             "stage": "corpus",
             "parent": None,
             "data": verify(runtime.folder.data).digest,
-            "sections": sections,
+            "sections": view.record,
             "facts": facts,
         },
         {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},

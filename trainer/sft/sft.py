@@ -13,12 +13,12 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
+from config.commands import SftView
 from config.model import RuntimeSection, SftSection
 from records.digest import digest
 from records.errors import ConfigError
@@ -125,8 +125,8 @@ def _permutation(num_rows: int, epoch: int, seed: int) -> list[int]:
     return permutation
 
 
-def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
-    """Train checkpoints/sft from checkpoints/base. `view` holds rollout and sft."""
+def run_sft(view: SftView, runtime: RuntimeSection) -> Manifest:
+    """Train checkpoints/sft from checkpoints/base."""
     use_threads(runtime, runtime.threads.sft)
     folder = runtime.folder
     parent_folder = folder.checkpoint("base")
@@ -134,14 +134,15 @@ def run_sft(view: Any, runtime: RuntimeSection) -> Manifest:
     chat, codec = chat_format(view.rollout), FolderCodec.load(parent_folder)
     rows = [row_of_document(d, chat, codec) for d in read_documents(folder.corpus / DOCUMENTS)]
     require_documents(rows, parent_folder, folder.corpus / DOCUMENTS)
-    sections = {"sft": view.sft.model_dump(mode="json")}
     stop = StopSignal()
-    with WorkDir.open(folder.work("sft"), digest([FORMAT, sections, parent.digest, corpus.digest])) as work:
+    with WorkDir.open(
+        folder.work("sft"), digest([FORMAT, view.record, parent.digest, corpus.digest])
+    ) as work:
         device = check_device(runtime)
         num_threads = runtime.threads.micro_batches if device.type == "cpu" else 1
         sft = Sft(view.sft, load_model(parent_folder, device), rows, num_threads)
         _loop(sft, work, stop)
-        return _publish(sft, work, folder, parent, parent_folder, corpus, sections)
+        return _publish(sft, work, folder, parent, parent_folder, corpus, view)
 
 
 def require_documents(rows: Sequence[Row], checkpoint: Path, documents: Path) -> None:
@@ -183,7 +184,7 @@ def _publish(
     parent: Manifest,
     parent_folder: Path,
     corpus: Manifest,
-    sections: dict[str, Any],
+    view: SftView,
 ) -> Manifest:
     work.require_whole(sft.num_updates)
     copy_journal(work, "metrics", folder.metrics("sft"))
@@ -201,7 +202,7 @@ def _publish(
             "stage": "sft",
             "parent": parent.digest,
             "data": corpus.digest,
-            "sections": sections,
+            "sections": view.record,
             "steps": sft.num_updates,
             "facts": {
                 "rl_steps": 0,

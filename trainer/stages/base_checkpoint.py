@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import AutoConfig
 
+from config.commands import BaseView
 from config.model import RuntimeSection
 from records.errors import ConfigError
 from records.files import read_json, write_json
@@ -33,8 +34,8 @@ _NOT_PRETRAINED = {MANIFEST, RUN, OPTIMIZER}
 """Of a checkpoint of this suite: its manifest speaks of another folder."""
 
 
-def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
-    """Publish checkpoints/base. `view` holds model and rollout."""
+def make_base(view: BaseView, runtime: RuntimeSection) -> Manifest:
+    """Publish checkpoints/base."""
     use_threads(runtime, runtime.threads.eval)
     folder = runtime.folder
     began = time.monotonic()
@@ -43,7 +44,7 @@ def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)
     chat = chat_format(view.rollout)
-    if view.model.source == "pretrained":
+    if view.model.path is not None:
         if fault := pretrained_fault(view.model):
             raise ConfigError(fault)
         _copy_pretrained(Path(view.model.path), made, chat)
@@ -57,14 +58,14 @@ def make_base(view: Any, runtime: RuntimeSection) -> Manifest:
             "stage": "base",
             "parent": None,
             "data": corpus.digest,
-            "sections": {"model": view.model.model_dump(mode="json")},
+            "sections": view.record,
             "facts": facts | {"rl_steps": 0},
         },
         {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},
     )
 
 
-def _make_random(view: Any, documents: Path, chat: ChatFormat, made: Path) -> dict[str, Any]:
+def _make_random(view: BaseView, documents: Path, chat: ChatFormat, made: Path) -> dict[str, Any]:
     pieces = (
         piece
         for document in read_documents(documents)

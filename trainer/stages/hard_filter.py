@@ -9,8 +9,8 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from typing import Any
 
+from config.commands import FilterView
 from config.model import RuntimeSection
 from records.digest import digest
 from records.errors import ConfigError
@@ -38,8 +38,8 @@ MOST_LOST = 0.1
 """Share of lost rollouts up to which the filter decides by the others."""
 
 
-def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
-    """Publish hard/problems.jsonl. `view` holds sandbox, rollout, objective, rl.filter, rl.rl2."""
+def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
+    """Publish hard/problems.jsonl."""
     use_threads(runtime, runtime.threads.eval)
     folder = runtime.folder
     checkpoint = folder.checkpoint("rl2")
@@ -53,12 +53,10 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
         at_least=1,
         where="filter",
     )
-    tried = sorted(fit, key=lambda p: derive_seed(view.rollout.seed, "filter", p.id))[
-        : view.rl.filter.problems
-    ]
+    tried = sorted(fit, key=lambda p: derive_seed(view.rollout.seed, "filter", p.id))[: view.filter.problems]
     by_id = {problem.id: problem for problem in tried}
-    tasks = [Task(problem=p, sample=i) for p in tried for i in range(view.rl.filter.rollouts)]
-    settings = rl_settings(view, view.rl.rl2, run=folder.name, stage="filter", runtime=runtime)
+    tasks = [Task(problem=p, sample=i) for p in tried for i in range(view.filter.rollouts)]
+    settings = rl_settings(view, view.stage, run=folder.name, stage="filter", runtime=runtime)
 
     reward = reward_function(view.objective)
 
@@ -67,14 +65,7 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
             return
         trajectory.reward = reward_of(reward(by_id[trajectory.problem], trajectory).verdict)
 
-    sections = {
-        "rollout": view.rollout.model_dump(mode="json"),
-        "sandbox": view.sandbox.model_dump(mode="json"),
-        "objective": view.objective.model_dump(mode="json"),
-        "rl.rl2": view.rl.rl2.model_dump(mode="json"),
-        "rl.filter": view.rl.filter.model_dump(mode="json"),
-    }
-    fingerprint = digest([sections, parent.digest, pool_digest(pool)])
+    fingerprint = digest([view.record, parent.digest, pool_digest(pool)])
     with WorkDir.open(folder.work("filter"), fingerprint) as work:
         began = time.monotonic()
         with open_sampler(checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
@@ -108,7 +99,7 @@ def filter_hard(view: Any, runtime: RuntimeSection) -> Manifest:
                 "stage": "filter",
                 "parent": parent.digest,
                 "data": pool_digest(pool),
-                "sections": sections,
+                "sections": view.record,
                 "facts": facts,
             },
             {"finished_unix_s": time.time(), "seconds": time.monotonic() - began},

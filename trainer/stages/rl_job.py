@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import astuple, fields, replace
 from pathlib import Path
-from typing import Any
 
+from config.commands import RlView
 from config.model import RuntimeSection
 from config.objective import ObjectiveSection, RocSelection
 from records.digest import digest
@@ -47,7 +47,7 @@ PARENTS = {"rl1": "sft", "rl2": "rl1", "rl3": "rl2"}
 
 def run_stage(
     stage: str,
-    view: Any,
+    view: RlView,
     runtime: RuntimeSection,
     pool: Sequence[Problem],
     pool_digest: str,
@@ -57,7 +57,7 @@ def run_stage(
 
     Args:
         stage: rl1, rl2 or rl3.
-        view: sandbox, rollout, objective and the stage.
+        view: its sections.
         runtime: folders, threads, device.
         pool: problems.
         pool_digest: of the pool, for the fingerprint.
@@ -65,7 +65,7 @@ def run_stage(
     """
     use_threads(runtime, runtime.threads.rl)
     folder = runtime.folder
-    section = getattr(view.rl, stage)
+    section = view.stage
     parent_folder = folder.checkpoint(PARENTS[stage])
     parent = verify(parent_folder)
     if section.prompts_per_step > len(pool):
@@ -83,13 +83,7 @@ def run_stage(
         at_least=section.prompts_per_step,
         where=stage,
     )
-    sections = {
-        "sandbox": view.sandbox.model_dump(mode="json"),
-        "rollout": view.rollout.model_dump(mode="json"),
-        "objective": view.objective.model_dump(mode="json"),
-        f"rl.{stage}": section.model_dump(mode="json"),
-    }
-    fingerprint = digest([FORMAT, stage, sections, parent.digest, pool_digest])
+    fingerprint = digest([FORMAT, stage, view.record, parent.digest, pool_digest])
     first_step = int(parent.facts.get("rl_steps", 0))
     stop = stop or StopSignal()
     with WorkDir.open(folder.work(stage), fingerprint) as work:
@@ -117,7 +111,7 @@ def run_stage(
             )
             with open_sinks(runtime.sinks, folder.root, folder.name, stage, step + 1) as sinks:
                 _loop(rl, work, stop, sinks, step, keep=view.rollout.keep)
-        return _publish(rl, work, folder, parent, parent_folder, sections, pool_digest, view.rollout.keep)
+        return _publish(rl, work, folder, parent, parent_folder, view, pool_digest)
 
 
 def require_release_splits(objective: ObjectiveSection) -> None:
@@ -202,9 +196,8 @@ def _publish(
     folder: RunFolder,
     parent: Manifest,
     parent_folder: Path,
-    sections: dict[str, Any],
+    view: RlView,
     pool_digest: str,
-    keep: str,
 ) -> Manifest:
     """Export the checkpoint; metrics and trajectories first, the manifest last."""
     steps = range(rl.first_step + 1, rl.first_step + rl.section.steps + 1)
@@ -230,13 +223,13 @@ def _publish(
             "stage": rl.stage,
             "parent": parent.digest,
             "data": pool_digest,
-            "sections": sections,
+            "sections": view.record,
             "steps": rl.section.steps,
             "facts": {
                 "rl_steps": steps[-1],
                 "num_trajectories": num_trajectories,
                 "num_updates": num_updates(folder.metrics(rl.stage)),
-                "keep": keep,
+                "keep": view.rollout.keep,
                 "metrics_sha256": sha256_of(folder.metrics(rl.stage)),
             },
         },

@@ -1,0 +1,192 @@
+"""`Command` and `View`: each command of the pipeline with the sections of the configuration that it reads.
+
+A rule passes the view of its command as one canonical JSON string, so Snakemake reruns exactly what a changed key
+touches. The command receives the same frozen view: reading another setting is an AttributeError and a type error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from config.fields import Section
+from config.model import (
+    AnalysisSection,
+    Config,
+    DataSection,
+    EvalSection,
+    FilterSection,
+    ModelSection,
+    RolloutSection,
+    SandboxSection,
+    SftNoiseSection,
+    SftSection,
+    StageSection,
+)
+from config.objective import ObjectiveSection
+from records.digest import canonical
+from records.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Dotted key of a section that lies deeper than its name; `{stage}` is the stage of the command."""
+
+    key: str
+
+
+class View(Section):
+    """The sections that one command reads."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The sections as JSON values: part of fingerprints and manifests."""
+        return self.model_dump(mode="json")
+
+    def to_json(self) -> str:
+        """Canonical JSON; `Command.read` is the inverse."""
+        return canonical(self.record)
+
+
+class PrepareView(View):
+    data: DataSection
+
+
+class CorpusView(View):
+    data: DataSection
+    sandbox: SandboxSection
+    rollout: RolloutSection
+    noise: Annotated[SftNoiseSection, At("sft.noise")]
+
+
+class BaseView(View):
+    model: ModelSection
+    rollout: RolloutSection
+
+
+class SftView(View):
+    rollout: RolloutSection
+    sft: SftSection
+
+
+class RolloutView(View):
+    """What every command that samples rollouts reads."""
+
+    sandbox: SandboxSection
+    rollout: RolloutSection
+
+
+class RlView(RolloutView):
+    objective: ObjectiveSection
+    stage: Annotated[StageSection, At("rl.{stage}")]
+
+
+class FilterView(RlView):
+    """`stage` is the stage whose policy filters."""
+
+    filter: Annotated[FilterSection, At("rl.filter")]
+
+
+class SamplingView(RolloutView):
+    """What sampling a checkpoint outside training reads."""
+
+    eval: EvalSection
+
+
+class EvaluateView(SamplingView):
+    analysis: AnalysisSection
+
+
+class AnalysisView(View):
+    analysis: AnalysisSection
+
+
+class OriginView(View):
+    model: ModelSection
+    data: DataSection
+    sandbox: SandboxSection
+    rollout: RolloutSection
+    sft: SftSection
+
+
+class ArmView(SamplingView):
+    """What an arm reads, made by `config.arms.view_of_arm`; `eval` holds the plan that tests the arm, and no other."""
+
+    objective: ObjectiveSection
+    stages: dict[str, StageSection]
+    """The RL stages that the arm trains, in order."""
+    filter: FilterSection | None
+    """None for an arm without a filtered stage."""
+
+
+V = TypeVar("V", bound=View)
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Generic[V]):
+    """One command of the pipeline."""
+
+    name: str
+    view: type[V]
+    stage: str = ""
+    """The stage whose section the view holds."""
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Field of the view -> dotted key of its section.
+
+        >>> RL["rl2"].keys
+        {'sandbox': 'sandbox', 'rollout': 'rollout', 'objective': 'objective', 'stage': 'rl.rl2'}
+        """
+        return {
+            name: next(
+                (item.key.format(stage=self.stage) for item in field.metadata if isinstance(item, At)), name
+            )
+            for name, field in self.view.model_fields.items()
+        }
+
+    def of(self, source: Config | View) -> V:
+        """The view on a configuration, or on another view that holds its sections."""
+        return self.view(**{name: _section_at(source, key) for name, key in self.keys.items()})
+
+    def read(self, text: str, *, where: str = "--sections") -> V:
+        """Read what `View.to_json` wrote.
+
+        Raises:
+            ConfigError: the text is not JSON, a section is missing or unknown, or a value is wrong.
+        """
+        try:
+            return self.view.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            at = ".".join(str(part) for part in first["loc"])
+            raise ConfigError(f"{where} of {self.name}: {at + ': ' if at else ''}{first['msg']}") from None
+
+
+def _section_at(source: Any, key: str) -> Any:
+    for part in key.split("."):
+        source = getattr(source, part)
+    return source
+
+
+PREPARE = Command("prepare", PrepareView)
+CORPUS = Command("corpus", CorpusView)
+BASE = Command("base", BaseView)
+SFT = Command("sft", SftView)
+RL = {name: Command(name, RlView, stage=name) for name in ("rl1", "rl2", "rl3")}
+FILTER = Command("filter-hard", FilterView, stage="rl2")
+SCORE = Command("score", AnalysisView)
+CHAT = Command("chat", SamplingView)
+INSPECT = Command("inspect", BaseView)
+EVALUATE = Command("evaluate", EvaluateView)
+ORIGIN = Command("origin", OriginView)
+ARM = Command("arm", ArmView)
+ARM_OF_MAIN = Command("arm-of-main", View)
+ANALYSIS = Command("analysis", AnalysisView)
+COMMANDS: tuple[Command[Any], ...] = (
+    PREPARE, CORPUS, BASE, SFT, *RL.values(), FILTER, SCORE, CHAT, INSPECT, EVALUATE, ORIGIN, ARM, ARM_OF_MAIN,
+    ANALYSIS,
+)  # fmt: skip
+"""Every command that reads the configuration."""

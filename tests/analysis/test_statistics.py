@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
 
 from analysis.claims.multiplicity import holm, holm_confidence
 from records import statistics as s
@@ -31,6 +32,14 @@ def test_pass_at_k_is_refused_when_samples_are_too_few() -> None:
 def test_pass_at_1_is_avg() -> None:
     outcomes = {"a": [1, 0, 0], "b": [1, 1, 0]}
     assert np.mean(list(s.pass_at_k_by_question(outcomes, 1).values())) == pytest.approx(s.avg_at_k(outcomes))
+
+
+def test_wilson_equals_statsmodels_in_every_bit() -> None:
+    for num in (1, 4, 30, 60, 500):
+        for num_correct in np.arange(0.25, num, 0.25).tolist():
+            interval = s.wilson(num_correct, num)
+            expected = proportion_confint(num_correct, num, alpha=1 - 0.95, method="wilson")
+            assert (interval.low, interval.high) == expected
 
 
 def test_wilson_gives_the_published_aime_interval() -> None:

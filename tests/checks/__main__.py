@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.checks import links, lock, places, schema, sizes, torch_free, workflow
+from tests.checks import imports, links, lock, places, schema, sizes, torch_free, workflow
 
 CHECKS = {
     "sizes": sizes.problems,
@@ -14,6 +14,7 @@ CHECKS = {
     "schema": schema.problems,
     "lock": lock.problems,
     "torch_free": torch_free.problems,
+    "imports": imports.problems,
     "workflow": workflow.problems,
 }
 

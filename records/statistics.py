@@ -72,9 +72,6 @@ class PairedDifference:
     """Questions whose mean outcome fell."""
 
 
-# --- per-question numbers --------------------------------------------------------------------------------
-
-
 def question_means(outcomes: Outcomes) -> dict[str, float]:
     """Mean outcome of each question, sorted by question id.
 
@@ -203,9 +200,6 @@ def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
     lead = max(map(len, outcomes.values()))
     leaders = [values for values in outcomes.values() if len(values) == lead]
     return math.fsum(map(math.fsum, leaders)) / (lead * len(leaders))
-
-
-# --- intervals -------------------------------------------------------------------------------------------
 
 
 def wilson(num_correct: float, num: int, confidence: float = 0.95) -> Interval:
@@ -365,9 +359,6 @@ def resample_weights(num_units: int, *, seed: int, resamples: int) -> Floats:
     return rng.multinomial(num_units, np.full(num_units, 1 / num_units), size=resamples).astype(np.float64)
 
 
-# --- standard errors -------------------------------------------------------------------------------------
-
-
 def question_se(outcomes: Outcomes) -> float:
     """Standard error of avg@k for questions like these: spread of question means over sqrt(questions).
 
@@ -395,9 +386,6 @@ def rerun_se(outcomes: Outcomes) -> float:
         raise ValueError("re-run noise needs two samples of every question: raise k")
     variances = [float(np.var(values, ddof=1)) / len(values) for values in outcomes.values()]
     return float(np.sqrt(sum(variances)) / len(variances))
-
-
-# --- two-sample comparisons, always paired ---------------------------------------------------------------
 
 
 def sign_flip_p(differences: ArrayLike, *, seed: int, resamples: int = RESAMPLES) -> float:

@@ -19,7 +19,7 @@ ALGEBRA = ("sympy", "math_verify")
 FORBIDDEN = {
     **dict.fromkeys(
         ("trainer.__main__", "evaluation.__main__", "analysis.cli", "sandbox.cli", "config.__main__"),
-        (*TORCH, *TABLES, *DRAWING, *ALGEBRA, "pydantic", "numpy"),
+        (*TORCH, *TABLES, *DRAWING, *ALGEBRA, "numpy"),
     ),
     **dict.fromkeys(
         ("config.workflow", "trainer.start", "analysis.report.closing"),  # of the Snakefile

@@ -141,7 +141,7 @@ class Ours:
         for i, (prompt, length) in enumerate(zip(prompts, lengths, strict=True)):
             engine.submit(
                 GenerateRequest(
-                    ids=prompt, max_new=length, seed=i, stop_ids=(), session=str(i), policy_version=0
+                    ids=list(prompt), max_new=length, seed=i, stop_ids=(), session=str(i), policy_version=0
                 )
             )
         sampled: list[Row] = []

@@ -73,7 +73,7 @@ class ObjectiveSection(Section):
     grader: Literal["strict", "rstar_compat"]
     """Which grader's verdict becomes the reward."""
     reward: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")] | None
-    """Own reward as package.module:function, (Problem, Trajectory) -> Verdict; null: the grader."""
+    """Own reward as package.module:function, (Problem, Rollout) -> Verdict; null: the grader."""
     reward_limit_s: PositiveFloat
     """Wall seconds that an own reward has for one rollout; after that the rollout is not graded, by our fault."""
     reward_flip: Frac

@@ -149,6 +149,7 @@ def import_(
     """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
     from evaluation.importers import Harness, ImportFailed, import_samples
     from records.files import write_text
+    from records.trajectory_row import to_row
     from verifier.benchmarks import NAMES
     from verifier.benchmarks import benchmark as named
     from verifier.graders.grade import grade_answer
@@ -166,12 +167,13 @@ def import_(
         fail(f"{file}: holds no samples")
     right, lines = 0, []
     for row in rows:
-        text, id = row.trajectory.turns[0].text, row.trajectory.problem
-        for name in EVAL_GRADERS:
-            verdict = grade_answer(row.gold, text, policy, id=id, grader=name).without_clock()
-            row.trajectory.verdicts[name.value] = verdict
-        right += row.trajectory.verdicts["strict"].verdict is VerdictKind.CORRECT
-        lines.append(json.dumps(row.trajectory.to_json(), ensure_ascii=False) + "\n")
+        text, id = row.rollout.turns[0].text, row.rollout.problem
+        verdicts = {
+            name.value: grade_answer(row.gold, text, policy, id=id, grader=name) for name in EVAL_GRADERS
+        }
+        right += verdicts["strict"].verdict is VerdictKind.CORRECT
+        graded = row.rollout.graded(reward=None, verdicts=verdicts)
+        lines.append(json.dumps(to_row(graded), ensure_ascii=False) + "\n")
     with one_line_errors():
         write_text(out, "".join(lines))
     typer.echo(f"{len(rows)} samples, {right} correct (strict), written to {out}")

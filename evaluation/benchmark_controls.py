@@ -20,7 +20,7 @@ from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +119,10 @@ def _random(benchmark: Benchmark, problems: Sequence[Problem], golds: dict[str, 
     )
 
 
-def _as_sample(benchmark: Benchmark, problem: Problem, text: str) -> Trajectory:
-    from records.trajectory import CallKind, StopReason, Trajectory, Turn
+def _as_sample(benchmark: Benchmark, problem: Problem, text: str) -> Rollout:
+    from records.trajectory import CallKind, Rollout, StopReason, Turn
 
-    return Trajectory(
+    return Rollout(
         run="control",
         checkpoint="control",
         benchmark=benchmark.name,

@@ -53,7 +53,7 @@ from verifier.benchmarks import PromptKind, Scoring
 from verifier.graders.policy import RULES, GraderName
 
 if TYPE_CHECKING:
-    from records.trajectory import Trajectory
+    from records.trajectory import GradedRollout, Rollout
     from verifier.benchmarks.bfcl_episodes import RunCode
 
 
@@ -65,7 +65,7 @@ MUST_REACH = ("small", "released", "paper")
 class Findings:
     """Samples and numbers of an evaluation, collected plan by plan."""
 
-    trajectories: list[Trajectory] = field(default_factory=list)
+    trajectories: list[GradedRollout] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     behaviour: list[Behaviour] = field(default_factory=list)
     instructions: list[InstructionNumbers] = field(default_factory=list)
@@ -229,7 +229,7 @@ def _run_plan(
     if not asked:
         return
     settings = _settings(plan, place, view, runtime)
-    pooled: list[tuple[Questions, list[Trajectory]]] = []
+    pooled: list[tuple[Questions, Sequence[GradedRollout]]] = []
     deep_pooled: set[str] = set()
     with ExitStack() as stack:
         sampler = stack.enter_context(_open(plan, place, settings, view, runtime))
@@ -260,7 +260,7 @@ def _run_plan(
         _add_deep_scores(result, samples, deep_pooled, about)
 
 
-def refuse_ungraded(name: str, trajectories: Sequence[Trajectory], shards: Path) -> None:
+def refuse_ungraded(name: str, trajectories: Sequence[GradedRollout], shards: Path) -> None:
     """End an evaluation that says nothing of a benchmark: raises FellShort unless a sample was graded.
 
     Its lost samples, in the folder `shards`, go: the next attempt asks again.
@@ -268,7 +268,7 @@ def refuse_ungraded(name: str, trajectories: Sequence[Trajectory], shards: Path)
     if any(trajectory.reward is not None for trajectory in trajectories):
         return
     shutil.rmtree(shards, ignore_errors=True)
-    rules = Counter(t.verdicts[GraderName.STRICT.value].rule or t.reason for t in trajectories)
+    rules = Counter(t.verdicts[GraderName.STRICT.value].rule or t.detail for t in trajectories)
     why = rules.most_common(1)[0][0] if rules else "it has no problems"
     raise FellShort(
         f"{name}: none of its {len(trajectories)} samples could be graded ({why}); nothing is published; look at the "
@@ -284,7 +284,7 @@ def _deep(plan: EvalPlan, questions: Questions, seed: int) -> set[str]:
 
 
 def _add_deep_scores(
-    result: Findings, trajectories: Sequence[Trajectory], deep: set[str], about: Slice
+    result: Findings, trajectories: Sequence[GradedRollout], deep: set[str], about: Slice
 ) -> None:
     """avg@k and pass@k of the questions with more samples: does training teach, or only sharpen?"""
     samples = [trajectory for trajectory in trajectories if trajectory.problem in deep]
@@ -371,7 +371,8 @@ def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode |
 
 
 def _settings(plan: EvalPlan, place: Place, view: SamplingView, runtime: RuntimeSection) -> Any:
-    from trainer.rollout.loop import RolloutSettings
+    from records.trajectory import IdsSource
+    from trainer.rollout.task import RolloutSettings
     from trainer.rollout.tool import limits_of
 
     return RolloutSettings(
@@ -390,6 +391,7 @@ def _settings(plan: EvalPlan, place: Place, view: SamplingView, runtime: Runtime
         rejoin_iterations=view.rollout.rejoin_iterations
         if runtime.deterministic and place.endpoint is None
         else None,
+        ids_source=IdsSource.SAMPLED if place.endpoint is None else IdsSource.RETOKENISED,
     )
 
 
@@ -402,19 +404,15 @@ def _sample(
     work: Any,
     shards: str,
     place: Place,
-) -> list[Trajectory]:
-    from records.trajectory import IdsSource
-    from trainer.rollout.loop import Task
+) -> Sequence[GradedRollout]:
     from trainer.rollout.resumable import sample_in_chunks
+    from trainer.rollout.task import Task
 
     by_id = {problem.id: problem for problem in questions.problems}
 
-    def finish(trajectory: Trajectory) -> None:
-        verdicts = questions.grade(by_id[trajectory.problem], trajectory, run_code)
-        trajectory.verdicts = {grader: verdict.without_clock() for grader, verdict in verdicts.items()}
-        trajectory.reward = reward_of(trajectory.verdicts["strict"].verdict)
-        if place.endpoint is not None:
-            trajectory.ids_source = IdsSource.RETOKENISED
+    def grade(rollout: Rollout) -> GradedRollout:
+        verdicts = questions.grade(by_id[rollout.problem], rollout, run_code)
+        return rollout.graded(reward=reward_of(verdicts["strict"].verdict), verdicts=verdicts)
 
     tasks = [
         Task(problem=questions.as_asked(problem, sample), sample=sample)
@@ -422,7 +420,7 @@ def _sample(
         for sample in range((problem.id in deep and plan.deep_k) or plan.k)
     ]
     label = f"{place.name} {questions.benchmark.name}"
-    return sample_in_chunks(sampler, tasks, work, name=shards, label=label, policy_version=0, finish=finish)
+    return sample_in_chunks(sampler, tasks, work, name=shards, label=label, policy_version=0, grade=grade)
 
 
 def _slice(checkpoint: str, name: str, plan: EvalPlan, intervals: Intervals) -> Slice:
@@ -437,7 +435,7 @@ def _slice(checkpoint: str, name: str, plan: EvalPlan, intervals: Intervals) -> 
 
 
 def _add_scores(
-    result: Findings, questions: Questions, trajectories: Sequence[Trajectory], about: Slice
+    result: Findings, questions: Questions, trajectories: Sequence[GradedRollout], about: Slice
 ) -> None:
     from trainer.metrics.step_metrics import rollout_metrics
 
@@ -471,7 +469,7 @@ def _add_scores(
     )
 
 
-def _answer_scores(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> list[Score]:
+def _answer_scores(questions: Questions, trajectories: Sequence[GradedRollout], about: Slice) -> list[Score]:
     declared, problems = questions.benchmark, questions.problems
     rows: list[Score] = []
     for grader in declared.policy.graders:
@@ -482,7 +480,7 @@ def _answer_scores(questions: Questions, trajectories: Sequence[Trajectory], abo
     return rows
 
 
-def _letters(questions: Questions, trajectories: Sequence[Trajectory], about: Slice) -> LetterCounts:
+def _letters(questions: Questions, trajectories: Sequence[GradedRollout], about: Slice) -> LetterCounts:
     """How often each letter is right and is picked: shows a shuffling bug, or a model that always picks C."""
     from verifier.benchmarks.gpqa_diamond import letter_histogram
 
@@ -497,7 +495,7 @@ def _letters(questions: Questions, trajectories: Sequence[Trajectory], about: Sl
     )
 
 
-def _write_samples(trajectories: Sequence[Trajectory], out: Path) -> str:
+def _write_samples(trajectories: Sequence[GradedRollout], out: Path) -> str:
     """Write samples.parquet; returns its sha256. An older summary goes first: it belongs to other samples."""
     from records.files import sha256_of
     from records.trajectory_files import write_parquet

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
 
 
 class Harness(StrEnum):
@@ -34,7 +34,7 @@ class ImportFailed(ValueError):
 class Imported:
     """One sample with the gold that its file states."""
 
-    trajectory: Trajectory
+    rollout: Rollout
     gold: str
 
 
@@ -64,21 +64,19 @@ def import_samples(
         for problem, gold, text in samples:
             at = seen.get(problem, 0)
             seen[problem] = at + 1
-            trajectory = _trajectory(
+            rollout = _rollout(
                 text, run=run, checkpoint=checkpoint, benchmark=benchmark, problem=problem, sample=at
             )
-            imported.append(Imported(trajectory=trajectory, gold=gold))
+            imported.append(Imported(rollout=rollout, gold=gold))
     if not imported:
         raise ImportFailed(f"{path}: holds no samples; give a samples file of {harness}")
     return imported
 
 
-def _trajectory(
-    text: str, *, run: str, checkpoint: str, benchmark: str, problem: str, sample: int
-) -> Trajectory:
-    from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn
+def _rollout(text: str, *, run: str, checkpoint: str, benchmark: str, problem: str, sample: int) -> Rollout:
+    from records.trajectory import CallKind, IdsSource, Rollout, StopReason, Turn
 
-    return Trajectory(
+    return Rollout(
         run=run,
         checkpoint=checkpoint,
         benchmark=benchmark,

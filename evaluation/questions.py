@@ -17,7 +17,7 @@ from verifier.benchmarks.bfcl_calls import Kind, kind_of, published_checker
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import GradedRollout, Rollout
     from records.verdict import Verdict
     from verifier.benchmarks.bfcl_episodes import RunCode
 
@@ -51,7 +51,7 @@ class Questions:
             kind_of(problem.family) is Kind.MULTI_TURN for problem in self.problems
         )
 
-    def vote(self, trajectory: Trajectory) -> str | None:
+    def vote(self, trajectory: GradedRollout) -> str | None:
         """The answer of a graded sample; a letter becomes its option, which moves between repeats."""
         extracted = trajectory.verdicts["strict"].extracted
         if self.benchmark.prompt is not PromptKind.CHOICE:
@@ -64,13 +64,13 @@ class Questions:
         return str(order[LETTERS.index(extracted)])
 
     def grade(
-        self, problem: Problem, trajectory: Trajectory, run_code: RunCode | None = None
+        self, problem: Problem, rollout: Rollout, run_code: RunCode | None = None
     ) -> dict[str, Verdict]:
         """Verdicts of one sample, by name of grader.
 
         Args:
             problem: as loaded; a repeat's order of options is found from the sample's number.
-            trajectory: the sample.
+            rollout: the sample.
             run_code: runs the services of conversations; see `verifier.benchmarks.bfcl_episodes`.
         """
         if self.benchmark.scoring is Scoring.FUNCTION_CALLS and kind_of(problem.family) is Kind.MULTI_TURN:
@@ -78,8 +78,8 @@ class Questions:
 
             if run_code is None:
                 raise ValueError(f"{problem.id} is a conversation: its calls need a sandbox")
-            return grade_conversation(problem, trajectory, run_code)
-        return self.benchmark.grade(self.as_asked(problem, trajectory.sample), trajectory)
+            return grade_conversation(problem, rollout, run_code)
+        return self.benchmark.grade(self.as_asked(problem, rollout.sample), rollout)
 
 
 def questions_of(

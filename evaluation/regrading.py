@@ -58,7 +58,7 @@ def regrade_file(
     """Grade every trajectory of a samples file with every grader of its benchmark; nothing is generated.
 
     Args:
-        samples: JSONL or Parquet of `Trajectory.to_json` records.
+        samples: JSONL or Parquet of trajectory rows (`records.trajectory_row`).
         golds: JSONL of {id, answer}; else the benchmarks named in the samples are loaded.
         data: data folder for those benchmarks.
         out: where to write the samples with their new verdicts, JSONL.
@@ -68,7 +68,7 @@ def regrade_file(
     Raises:
         RegradeError: a file cannot be read, or a problem has no gold.
     """
-    from records.trajectory import Trajectory
+    from records.trajectory_row import from_row, to_row
 
     report = RegradeReport()
     lines: list[str] = []
@@ -76,14 +76,14 @@ def regrade_file(
         grader = _Grader(samples, _golds(golds) if golds else None, data, seed, stack)
         for number, record in enumerate(_records(samples), 1):
             try:
-                trajectory = Trajectory.from_json(record)
+                trajectory = from_row(record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise RegradeError(f"{samples}: row {number} is no sample of ours: {error!r}") from None
             after = grader.grade(trajectory)
             _note(report, trajectory, after)
-            trajectory.verdicts = {name: verdict.without_clock() for name, verdict in after.items()}
             if out is not None:
-                lines.append(json.dumps(trajectory.to_json(), ensure_ascii=False))
+                verdicts = {name: verdict.without_clock() for name, verdict in after.items()}
+                lines.append(json.dumps(to_row(replace(trajectory, verdicts=verdicts)), ensure_ascii=False))
     if report.num_samples == 0:
         raise RegradeError(f"{samples}: holds no samples")
     if out is not None:

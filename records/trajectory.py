@@ -1,14 +1,17 @@
-"""`Trajectory`: one rollout as it was sampled, with what it earned; also the row of every samples file.
+"""`Trajectory`: one row of a samples file, in three frozen steps: `Rollout`, `GradedRollout`, `Trajectory`.
+
+The rollout loop makes a `Rollout`, grading a `GradedRollout` of it, the selection a `Trajectory`. Each step adds
+fields and changes none. `records.trajectory_files` writes and reads the rows.
 
 Suffixes: P prompts, G rollouts of a group, N rows, T packed tokens, L tokens of one row, V vocabulary.
-JSON and Parquet use exactly these field names.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from records.tool_call import ToolResult
 from records.verdict import Verdict
@@ -28,16 +31,16 @@ class StopReason(StrEnum):
     CONTEXT = "context"
     """The tool response would not have fitted into what was left of the budget; it is not shown."""
     ABORTED = "aborted"
-    """Our failure: out of baseline and loss, counted."""
+    """The infrastructure lost the rollout: out of baseline and loss, counted."""
 
     @property
     def is_models(self) -> bool:
-        """The model ended it, by what it wrote or by running out; any other end is no score."""
+        """Whether the model ended the rollout, by its text or by a used-up budget; any other end gives no score."""
         return self in (StopReason.ANSWER, StopReason.LENGTH, StopReason.MAX_TURNS, StopReason.CONTEXT)
 
 
 class CallKind(StrEnum):
-    """What the tool call of a turn turned out to be."""
+    """Kind of tool call that a turn makes."""
 
     NONE = "none"
     PARSE_ERROR = "parse_error"
@@ -48,73 +51,63 @@ class CallKind(StrEnum):
 class IdsSource(StrEnum):
     SAMPLED = "sampled"
     RETOKENISED = "retokenised"
-    """The engine returned text: ids are a guess. Entropy and training refuse such rows."""
+    """The engine returned text, so the ids are a guess. Entropy and training refuse such rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One assistant turn and, if it called a tool, what came of it."""
+    """One assistant turn and the result of its tool call."""
 
     text: str
-    """Decoded from ids[start:end]; for reading only."""
+    """Decoded from ids[start:end]."""
     start: int
-    """First sampled token of the turn, index into `Trajectory.ids`."""
+    """First sampled token of the turn, index into `Rollout.ids`."""
     end: int
     """One past the last sampled token (the end-of-turn token included)."""
     call: CallKind
     num_extra_calls: int = 0
-    """Calls after the first in the same turn: not run, answered by a fixed message."""
+    """Calls after the first of the turn; the sandbox runs none of them and the model sees a fixed message."""
     result: ToolResult | None = None
-    """The sandbox's answer without its clock; None unless `call` is executed and was run."""
+    """Result without its clock; None unless the sandbox ran the call."""
     code: str | None = None
-    """What ran."""
+    """Program of the call; None without a call."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Trajectory:
-    """One rollout: exactly what was sampled, under which policy, and what it earned.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One sampled rollout, exactly as the engine returned it.
 
-    `ids`, `mask`, `logprob` have one entry per token (L), prompt included. They are never re-tokenised.
+    `ids`, `mask`, `logprob` have one entry per token (L), prompt included. Ids are never re-tokenised.
     """
 
     run: str
     checkpoint: str
     benchmark: str
-    """Benchmark name, or the stage (rl1, rl2, rl3, filter) for training rollouts."""
+    """Benchmark name, or the stage (rl1, rl2, rl3, filter) of a training rollout."""
     problem: str
     sample: int
+    """Number of the rollout in its group."""
     step: int = 0
-    """RL step the rollout belongs to; 0 in evaluation."""
+    """RL step of the rollout; 0 in evaluation."""
     control: str = "none"
-    """none, or the shortcut control it was sampled under (tool_off)."""
-    ids: list[int] = field(default_factory=list)
-    mask: list[bool] = field(default_factory=list)
+    """none, or the shortcut control of the sampling (tool_off)."""
+    ids: Sequence[int] = field(default_factory=list)
+    mask: Sequence[bool] = field(default_factory=list)
     """True where the policy sampled the token."""
-    logprob: list[float] = field(default_factory=list)
+    logprob: Sequence[float] = field(default_factory=list)
     """Behaviour log-prob, nats, at temperature T; 0 where masked."""
     prompt_len: int = 0
     """Tokens before the first sampled one (the pre-filled opening included)."""
-    turns: list[Turn] = field(default_factory=list)
+    turns: Sequence[Turn] = field(default_factory=list)
     T: float = 1.0
     """Sampling temperature."""
     top_p: float = 1.0
     seed: int = 0
     policy_version: int = 0
     stop: StopReason = StopReason.ABORTED
-    reward: float | None = None
-    """None until graded, and for ever when grading failed."""
-    p_err: float = 0.0
-    """Paper Eq. 4."""
-    p_format: float = 0.0
-    """Paper Eq. 5."""
-    kept: bool | None = None
-    """Did RoC keep it; None where no selection took place."""
-    reason: str = ""
-    """Why kept or dropped."""
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    """One per grader."""
+    detail: str = ""
+    """Why the rollout was lost or never started, for a reader; no code branches on it."""
     ids_source: IdsSource = IdsSource.SAMPLED
-    schema_version: int = SCHEMA_VERSION
 
     @property
     def key(self) -> tuple[str, str, str, str, float, int, str, int]:
@@ -140,35 +133,89 @@ class Trajectory:
         """Tokens after the prompt, tool responses included."""
         return len(self.ids) - self.prompt_len
 
-    def to_json(self) -> dict[str, Any]:
-        # Not asdict on the whole: it would visit every id, mask and log-prob.
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return record | {
-            "turns": [asdict(turn) for turn in self.turns],
-            "verdicts": {name: asdict(verdict) for name, verdict in self.verdicts.items()},
-        }
+    def graded(
+        self,
+        *,
+        reward: float | None,
+        verdicts: Mapping[str, Verdict] | None = None,
+        p_err: float = 0.0,
+        p_format: float = 0.0,
+    ) -> GradedRollout:
+        """Add grades. Verdicts lose their clock, so that equal runs give equal files.
 
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Self:
-        turns = [
-            Turn(
-                **{
-                    **turn,
-                    "call": CallKind(turn["call"]),
-                    "result": ToolResult.from_json(turn["result"]) if turn["result"] else None,
-                }
-            )
-            for turn in record["turns"]
-        ]
-        return cls(
-            **{
-                **record,
-                "turns": turns,
-                "stop": StopReason(record["stop"]),
-                # A Parquet row holds a place for every grader; those that did not grade it are null.
-                "verdicts": {
-                    name: Verdict.from_json(v) for name, v in (record["verdicts"] or {}).items() if v
-                },
-                "ids_source": IdsSource(record["ids_source"]),
-            }
+        >>> Rollout(run="", checkpoint="", benchmark="", problem="a", sample=2).graded(reward=1.0).sample
+        2
+        """
+        return GradedRollout(
+            **_values(self, Rollout),
+            reward=reward,
+            p_err=p_err,
+            p_format=p_format,
+            verdicts={name: verdict.without_clock() for name, verdict in (verdicts or {}).items()},
         )
+
+    def selected(self, selection: SelectionReason | None = None) -> Trajectory:
+        """Add the outcome of the selection; grades stay where the rollout has some."""
+        kind = GradedRollout if isinstance(self, GradedRollout) else Rollout
+        return Trajectory(**_values(self, kind), selection=selection)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedRollout(Rollout):
+    """A rollout with its verdicts, its reward and the two penalties of RoC."""
+
+    reward: float | None = None
+    """None where no grade exists: the rollout was lost, or grading failed."""
+    p_err: float = 0.0
+    """Paper Eq. 4."""
+    p_format: float = 0.0
+    """Paper Eq. 5."""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """Grader -> its verdict."""
+
+
+class SelectionReason(StrEnum):
+    """Why a rollout is trained or not. The first two mean kept."""
+
+    KEPT = "kept"
+    """Drawn."""
+    KEPT_ALL = "kept_all"
+    """No more than G rollouts are valid, or the rule selects nothing."""
+    NOT_DRAWN = "not_drawn"
+    """The quota of its class went to others."""
+    NO_REWARD = "no_reward"
+    """Lost or not graded: out of quota, baseline and loss."""
+    OVERLONG = "overlong"
+    """Filtered for its length: out of quota, baseline and loss as well."""
+    EQUAL_REWARD = "equal_reward"
+    """All valid rollouts of the group earned the same, or only one is valid: no gradient."""
+    EQUAL_AFTER_SELECTION = "equal_after_selection"
+    """The drawn rollouts have no spread any more (possible with rewards that are not 0 and 1)."""
+    GROUP_TOO_SMALL = "group_too_small"
+    """Release rule only: fewer than G rows, the group is dropped."""
+
+    @property
+    def is_kept(self) -> bool:
+        return self in (SelectionReason.KEPT, SelectionReason.KEPT_ALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory(GradedRollout):
+    """A graded rollout with the outcome of the selection: the row of every samples file."""
+
+    selection: SelectionReason | None = None
+    """None where no selection took place."""
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the selection kept the rollout; None without a selection."""
+        return None if self.selection is None else self.selection.is_kept
+
+    @property
+    def reason(self) -> str:
+        """Column of the file: why the rollout was lost, else why it was kept or dropped."""
+        return self.detail or (self.selection.value if self.selection is not None else "")
+
+
+def _values(rollout: Rollout, kind: type[Rollout]) -> dict[str, Any]:
+    return {column.name: getattr(rollout, column.name) for column in fields(kind)}

@@ -8,94 +8,76 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from records.errors import ConfigError
 from records.files import write_text
-from records.trajectory import SCHEMA_VERSION, Trajectory
+from records.trajectory import SCHEMA_VERSION, Rollout, Trajectory
+from records.trajectory_row import FIELDS, from_row, to_row
 
-_RESULT = pa.struct(
-    [
-        ("id", pa.string()),
-        ("status", pa.string()),
-        ("stdout", pa.string()),
-        ("stderr", pa.string()),
-        ("value", pa.string()),
-        ("error", pa.struct([("type", pa.string()), ("message", pa.string()), ("traceback", pa.string())])),
-        ("wall_s", pa.float64()),
-        ("cpu_s", pa.float64()),
-        ("queue_s", pa.float64()),
-        ("max_rss_bytes", pa.int64()),
-        ("dropped_bytes", pa.int64()),
-    ]
-)
-_TURN = pa.struct(
-    [
-        ("text", pa.string()),
-        ("start", pa.int32()),
-        ("end", pa.int32()),
-        ("call", pa.string()),
-        ("num_extra_calls", pa.int32()),
-        ("result", _RESULT),
-        ("code", pa.string()),
-    ]
-)
-_VERDICT = pa.struct(
-    [
-        ("id", pa.string()),
-        ("verdict", pa.string()),
-        ("extracted", pa.string()),
-        ("rule", pa.string()),
-        ("seconds", pa.float64()),
-        ("grader", pa.string()),
-    ]
-)
-SCHEMA = pa.schema(
-    [
-        ("run", pa.string()),
-        ("checkpoint", pa.string()),
-        ("benchmark", pa.string()),
-        ("problem", pa.string()),
-        ("sample", pa.int32()),
-        ("step", pa.int32()),
-        ("control", pa.string()),
-        ("ids", pa.list_(pa.int32())),
-        ("mask", pa.list_(pa.bool_())),
-        ("logprob", pa.list_(pa.float32())),
-        ("prompt_len", pa.int32()),
-        ("turns", pa.list_(_TURN)),
-        ("T", pa.float64()),
-        ("top_p", pa.float64()),
-        ("seed", pa.int64()),
-        ("policy_version", pa.int32()),
-        ("stop", pa.string()),
-        ("reward", pa.float64()),
-        ("p_err", pa.float64()),
-        ("p_format", pa.float64()),
-        ("kept", pa.bool_()),
-        ("reason", pa.string()),
-        ("verdicts", pa.struct([("strict", _VERDICT), ("rstar_compat", _VERDICT), ("loose", _VERDICT)])),
-        ("ids_source", pa.string()),
-        ("schema_version", pa.int32()),
-    ]
-)
-"""One column per field of Trajectory; nested records become structs."""
+VERDICT_COLUMNS = ("strict", "rstar_compat", "loose")
+"""Graders that have a place in the Parquet file."""
+_WIDE = frozenset({"seed", "max_rss_bytes", "dropped_bytes"})
+"""Numbers that need 64 bits."""
+_SINGLE = frozenset({"logprob"})
+"""Numbers that single precision holds as the engine gave them."""
 _KEEP = re.compile(r"sample\((\d+)\)")
 
 
-def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> int:
+def _arrow_type(hint: Any, name: str) -> pa.DataType:
+    """The column type of a field: records become structs, verdicts a struct with one field per grader."""
+    kind, args = get_origin(hint), get_args(hint)
+    if kind is UnionType:
+        (hint,) = (arg for arg in args if arg is not NoneType)
+        return _arrow_type(hint, name)
+    if kind is Sequence:
+        return pa.list_(_arrow_type(args[0], name))
+    if kind is Mapping:
+        return pa.struct([(grader, _arrow_type(args[1], name)) for grader in VERDICT_COLUMNS])
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return pa.struct([(field.name, _arrow_type(hints[field.name], field.name)) for field in fields(hint)])
+    if issubclass(hint, str):
+        return pa.string()
+    if hint is bool:
+        return pa.bool_()
+    if hint is int:
+        return pa.int64() if name in _WIDE else pa.int32()
+    assert hint is float, f"{name}: a field of type {hint} has no column type"
+    return pa.float32() if name in _SINGLE else pa.float64()
+
+
+def _schema() -> pa.Schema:
+    hints = get_type_hints(Trajectory)
+    return pa.schema(
+        [
+            *((name, _arrow_type(hints[name], name)) for name in FIELDS),
+            ("kept", pa.bool_()),
+            ("reason", pa.string()),
+            ("schema_version", pa.int32()),
+        ]
+    )
+
+
+SCHEMA = _schema()
+"""One column per field of a row (`records.trajectory_row`); nested records become structs."""
+
+
+def write_parquet(trajectories: Iterable[Rollout], path: Path) -> int:
     """Write all trajectories sorted by key; returns how many. Raises ValueError on a key that comes twice."""
     ordered = sorted(trajectories, key=lambda t: t.key)
     for one, other in pairwise(ordered):
         if one.key == other.key:
             raise ValueError(f"two trajectories share the key {one.key}")
-    table = pa.Table.from_pylist([t.to_json() for t in ordered], schema=SCHEMA)
+    table = pa.Table.from_pylist([to_row(t) for t in ordered], schema=SCHEMA)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.tmp")
     pq.write_table(table, beside, compression="zstd", row_group_size=4096)
@@ -115,14 +97,9 @@ def read_parquet(path: Path) -> list[Trajectory]:
         found = rows[0].get("schema_version")
         raise ConfigError(f"{path}: schema_version {found}, this code reads {SCHEMA_VERSION}")
     try:
-        return [_from_row(row) for row in rows]
+        return [from_row(row) for row in rows]
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path}: is not a file of trajectories ({error!r}); make it again") from None
-
-
-def _from_row(row: dict[str, Any]) -> Trajectory:
-    row["verdicts"] = {name: verdict for name, verdict in (row["verdicts"] or {}).items() if verdict}
-    return Trajectory.from_json(row)
 
 
 def kept_for_disk(trajectories: Sequence[Trajectory], keep: str) -> list[Trajectory]:
@@ -141,13 +118,13 @@ def kept_for_disk(trajectories: Sequence[Trajectory], keep: str) -> list[Traject
     return sorted(trajectories, key=lambda t: t.key)[: int(match.group(1))]
 
 
-def write_shard(trajectories: Iterable[Trajectory], path: Path) -> None:
-    """Write some trajectories as JSONL, whole or not at all."""
-    write_text(path, "".join(json.dumps(t.to_json()) + "\n" for t in trajectories))
+def write_shard(trajectories: Iterable[Rollout], path: Path) -> None:
+    """Write rollouts as JSONL, whole or not at all."""
+    write_text(path, "".join(json.dumps(to_row(t)) + "\n" for t in trajectories))
 
 
 def read_shard(path: Path) -> Iterator[Trajectory]:
     """Read what `write_shard` wrote."""
     with path.open(encoding="utf-8") as file:
         for line in file:
-            yield Trajectory.from_json(json.loads(line))
+            yield from_row(json.loads(line))

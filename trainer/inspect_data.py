@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,7 +86,7 @@ def _trajectory(console: Console, trajectory: Trajectory, codec: FolderCodec) ->
     console.print(_masked(trajectory.ids, trajectory.mask, codec))
 
 
-def _masked(ids: list[int], mask: list[bool], codec: FolderCodec) -> Text:
+def _masked(ids: Sequence[int], mask: Sequence[bool], codec: FolderCodec) -> Text:
     """Runs of equal mask decoded together; between guillemets: what the loss sees."""
     text = Text()
     start = 0

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from config.model import RolloutSection
-from records.seeds import derive_seed
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import Rollout, StopReason
 from trainer.engines.protocol import Engine
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, Codec
 from trainer.rollout.chat_text import ChatText
-from trainer.rollout.loop import RolloutClock, RolloutSettings, Task
+from trainer.rollout.draft import RolloutDraft
+from trainer.rollout.loop import RolloutClock
 from trainer.rollout.sampler import scheduling_policy
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 MIN_ROOM = 256
@@ -67,10 +68,13 @@ class OneTurn:
 
 @dataclass(slots=True, kw_only=True)
 class _Live:
-    session: str
+    draft: RolloutDraft
     script: Script
-    trajectory: Trajectory
-    ended: bool = False
+    ended: Rollout | None = None
+
+    @property
+    def session(self) -> str:
+        return self.draft.session
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,8 +87,8 @@ class DialogueSampler:
     rollout: RolloutSection
     script_of: Callable[[Task], Script]
 
-    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
-        """Yield each task's trajectory; those that end in the same step in order of admission.
+    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:
+        """Yield each task's rollout; those that end in the same step in order of admission.
 
         Raises:
             ValueError: two tasks have the same problem and sample.
@@ -93,39 +97,21 @@ class DialogueSampler:
         step = _Steps(self, scheduling_policy(self.rollout), policy_version, turn_end)
         begun = [self._begin(task, policy_version) for task in tasks]
         for one in begun:
-            if one.ended:
-                yield one.trajectory, _NO_CLOCK
-        step.arrive([one for one in begun if not one.ended])
+            if one.ended is not None:
+                yield one.ended, _NO_CLOCK
+        step.arrive([one for one in begun if one.ended is None])
         while step.live:
-            for trajectory in step.take():
-                yield trajectory, _NO_CLOCK
+            for rollout in step.take():
+                yield rollout, _NO_CLOCK
 
     def _begin(self, task: Task, policy_version: int) -> _Live:
-        settings, problem, script = self.settings, task.problem.id, self.script_of(task)
-        trajectory = Trajectory(
-            run=settings.run,
-            checkpoint=settings.checkpoint,
-            benchmark=settings.benchmark,
-            problem=problem,
-            sample=task.sample,
-            step=task.step,
-            control=settings.control,
-            T=settings.temperature,
-            top_p=settings.top_p,
-            seed=derive_seed(settings.seed, settings.benchmark, task.step, problem, task.sample),
-            policy_version=policy_version,
-        )
-        one = _Live(
-            session=f"{settings.benchmark}/{task.step}/{problem}/{task.sample}",
-            script=script,
-            trajectory=trajectory,
-        )
-        ids = self.codec.encode(script.opening())
+        settings = replace(self.settings, policy_version=policy_version)
+        one = _Live(draft=RolloutDraft.of(task, settings), script=self.script_of(task))
+        ids = self.codec.encode(one.script.opening())
         if len(ids) + min(MIN_ROOM, settings.max_response) > settings.max_prompt + settings.max_response:
-            _end(one, StopReason.CONTEXT, "prompt does not fit")
+            one.ended = one.draft.end(StopReason.CONTEXT, "prompt does not fit")
         else:
-            trajectory.ids, trajectory.prompt_len = list(ids), len(ids)
-            trajectory.mask, trajectory.logprob = [False] * len(ids), [0.0] * len(ids)
+            one.draft.open(ids)
         return one
 
 
@@ -149,17 +135,17 @@ class _Steps:
             self._admit(self.policy.on_arrive(self._arrival(one, first=True), 0.0))
         self._check()
 
-    def take(self) -> list[Trajectory]:
-        """One turn of every admitted conversation; returns the trajectories that ended."""
+    def take(self) -> list[Rollout]:
+        """One turn of every admitted conversation; returns the rollouts that ended."""
         held = list(self.live.values())
         for one in held:
             self._request(one)
         self._decode({one.session: one for one in held})
-        going = [one for one in held if not one.ended]
+        going = [one for one in held if one.ended is None]
         with ThreadPoolExecutor(NUM_REPLIES_AT_ONCE) as pool:
             for one, reply in zip(going, pool.map(_reply, going), strict=True):
                 self._append(one, reply)
-        ended = [self._finish(one) for one in held if one.ended]
+        ended = [self._finish(one, one.ended) for one in held if one.ended is not None]
         self._check()
         return ended
 
@@ -168,20 +154,19 @@ class _Steps:
             raise RuntimeError(f"the scheduler holds {len(self.waiting)} conversations and admits none")
 
     def _arrival(self, one: _Live, *, first: bool) -> Arrival:
-        trajectory = one.trajectory
         return Arrival(
             session=one.session,
-            group=trajectory.problem,
-            context_tokens=len(trajectory.ids),
-            max_new=self._room(trajectory),
+            group=one.draft.task.problem.id,
+            context_tokens=len(one.draft.ids),
+            max_new=self._room(one.draft),
             first=first,
         )
 
-    def _room(self, trajectory: Trajectory) -> int:
+    def _room(self, draft: RolloutDraft) -> int:
         """Tokens that may still come: within the response budget, and within the context that prompts share with it."""
         settings = self.sampler.settings
-        context = settings.max_prompt + settings.max_response - len(trajectory.ids)
-        return min(settings.max_response - trajectory.response_len, context)
+        context = settings.max_prompt + settings.max_response - len(draft.ids)
+        return min(settings.max_response - draft.response_len, context)
 
     def _admit(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:
@@ -189,14 +174,14 @@ class _Steps:
                 self.live[assignment.session] = self.waiting.pop(assignment.session)
 
     def _request(self, one: _Live) -> None:
-        trajectory = one.trajectory
-        if trajectory.turns:
+        draft = one.draft
+        if draft.turns:
             self._admit(self.policy.on_arrive(self._arrival(one, first=False), 0.0))
         self.sampler.engine.submit(
             GenerateRequest(
-                ids=trajectory.ids,
-                max_new=self._room(trajectory),
-                seed=derive_seed(trajectory.seed, len(trajectory.turns)),
+                ids=draft.ids,
+                max_new=self._room(draft),
+                seed=draft.turn_seed,
                 stop_ids=(self.turn_end,),
                 session=one.session,
                 policy_version=self.policy_version,
@@ -209,47 +194,36 @@ class _Steps:
             for completion in engine.advance(WAIT_S):
                 one = asked.pop(completion.session)
                 self._hear(one, completion)
-                self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.trajectory.ids)))
+                self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.draft.ids)))
             self._admit(
                 self.policy.on_report(replace(engine.report(), t=0.0))
             )  # as in all else it hears here
 
     def _hear(self, one: _Live, completion: Completion) -> None:
-        trajectory, start = one.trajectory, len(one.trajectory.ids)
-        trajectory.ids += completion.ids
-        trajectory.logprob += completion.logprobs
-        trajectory.mask += [True] * len(completion.ids)
         text = self.sampler.codec.decode(completion.ids)
-        trajectory.turns.append(Turn(text=text, start=start, end=len(trajectory.ids), call=CallKind.NONE))
+        one.draft.add_turn(completion.ids, completion.logprobs, text)
         if completion.finish is Finish.LENGTH:
-            _end(one, StopReason.LENGTH)
+            one.ended = one.draft.end(StopReason.LENGTH)
         elif completion.finish is not Finish.STOP:
-            _end(one, StopReason.ABORTED, "engine")
+            one.ended = one.draft.end(StopReason.ABORTED, "engine")
         elif not one.script.heard(text):
-            _end(one, StopReason.ANSWER)
+            one.ended = one.draft.end(StopReason.ANSWER)
 
     def _append(self, one: _Live, reply: ChatText | ScriptFailed) -> None:
-        trajectory = one.trajectory
         if isinstance(reply, ScriptFailed):
-            _end(one, StopReason.ABORTED, str(reply)[:300])
+            one.ended = one.draft.end(StopReason.ABORTED, str(reply)[:300])
             return
         ids = self.sampler.codec.encode(reply)
-        if len(ids) >= self._room(trajectory):
-            _end(one, StopReason.CONTEXT)
+        if len(ids) >= self._room(one.draft):
+            one.ended = one.draft.end(StopReason.CONTEXT)
             return
-        trajectory.ids += ids
-        trajectory.mask += [False] * len(ids)
-        trajectory.logprob += [0.0] * len(ids)
+        one.draft.show(ids)
 
-    def _finish(self, one: _Live) -> Trajectory:
+    def _finish(self, one: _Live, ended: Rollout) -> Rollout:
         del self.live[one.session]
         self.sampler.engine.release(one.session)
-        self._admit(self.policy.on_finish(one.session, 0.0, len(one.trajectory.ids)))
-        return one.trajectory
-
-
-def _end(one: _Live, stop: StopReason, reason: str = "") -> None:
-    one.ended, one.trajectory.stop, one.trajectory.reason = True, stop, reason
+        self._admit(self.policy.on_finish(one.session, 0.0, len(ended.ids)))
+        return ended
 
 
 def _reply(one: _Live) -> ChatText | ScriptFailed:

@@ -10,13 +10,13 @@ from records.verdict import VerdictKind
 from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:
-    from records.trajectory import Trajectory
+    from records.trajectory import GradedRollout
 
 
-Metrics = Callable[[Sequence["Trajectory"]], dict[str, float]]
+Metrics = Callable[[Sequence["GradedRollout"]], dict[str, float]]
 
 
-def behaviour(trajectories: Sequence[Trajectory], metrics: Metrics) -> dict[str, float]:
+def behaviour(trajectories: Sequence[GradedRollout], metrics: Metrics) -> dict[str, float]:
     """Numbers of the samples behind one score; `metrics` are those of training.
 
     Shares are of the samples that were graded, but for infra_failed_frac, the share that was lost.

@@ -16,13 +16,13 @@ from verifier.benchmarks.bfcl_calls import CATEGORIES, MULTI_TURN, overall, over
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import GradedRollout
 
 DRAWS = 1000
 
 
 def function_scores(
-    problems: Sequence[Problem], trajectories: Sequence[Trajectory], about: Slice
+    problems: Sequence[Problem], trajectories: Sequence[GradedRollout], about: Slice
 ) -> list[Score]:
     """The plain average over entries, and with all 17 categories the v3 score and its three groups.
 
@@ -58,7 +58,7 @@ def function_scores(
 
 
 def function_row(
-    declared: Benchmark, problems: Sequence[Problem], trajectories: Sequence[Trajectory], about: Slice
+    declared: Benchmark, problems: Sequence[Problem], trajectories: Sequence[GradedRollout], about: Slice
 ) -> FunctionCallNumbers:
     """Accuracy per category and the weighted scores with and without known defects, for the summary."""
     outcomes = outcomes_of(trajectories, about.grader)

@@ -15,13 +15,13 @@ from records.verdict import VerdictKind
 from verifier.benchmarks.ifeval_checks import four_numbers
 
 if TYPE_CHECKING:
-    from records.trajectory import Trajectory
+    from records.trajectory import GradedRollout
 
 GRADERS: tuple[ScoreGrader, ...] = ("strict", "loose")
 RESAMPLES = 2000
 
 
-def instruction_scores(trajectories: Sequence[Trajectory], about: Slice) -> list[Score]:
+def instruction_scores(trajectories: Sequence[GradedRollout], about: Slice) -> list[Score]:
     """avg@k over prompts (all instructions followed) and instructions@k (share of instructions), per grader.
 
     Instructions of one prompt stand or fall together, so the interval of the second draws prompts.
@@ -34,7 +34,7 @@ def instruction_scores(trajectories: Sequence[Trajectory], about: Slice) -> list
     return rows
 
 
-def _instructions(trajectories: Sequence[Trajectory], about: Slice, like: Score | None) -> list[Score]:
+def _instructions(trajectories: Sequence[GradedRollout], about: Slice, like: Score | None) -> list[Score]:
     followed: dict[str, list[int]] = {}
     for trajectory in trajectories:
         verdict = trajectory.verdicts[about.grader]
@@ -70,7 +70,7 @@ def _instructions(trajectories: Sequence[Trajectory], about: Slice, like: Score 
     ]
 
 
-def instruction_row(trajectories: Sequence[Trajectory], about: Slice) -> InstructionNumbers:
+def instruction_row(trajectories: Sequence[GradedRollout], about: Slice) -> InstructionNumbers:
     """The four numbers of one evaluation, for the summary."""
     return InstructionNumbers(
         checkpoint=about.checkpoint,

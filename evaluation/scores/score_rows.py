@@ -25,7 +25,7 @@ from verifier.graders.policy import EVAL_GRADERS, GradePolicy, GraderName
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import GradedRollout
     from verifier.benchmarks import KnownIssue
 
 
@@ -42,7 +42,7 @@ class Slice:
     confidence: float = 0.95
 
 
-def outcomes_of(trajectories: Sequence[Trajectory], grader: str) -> dict[str, list[float]]:
+def outcomes_of(trajectories: Sequence[GradedRollout], grader: str) -> dict[str, list[float]]:
     """Question -> 0/1 per sample. Samples that our side lost are left out, never counted wrong."""
     outcomes: dict[str, list[float]] = {}
     for trajectory in trajectories:
@@ -84,9 +84,9 @@ def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
 
 
 def consensus(
-    trajectories: Sequence[Trajectory],
+    trajectories: Sequence[GradedRollout],
     about: Slice,
-    vote: Callable[[Trajectory], str | None] | None = None,
+    vote: Callable[[GradedRollout], str | None] | None = None,
     policy: GradePolicy | None = None,
 ) -> list[Score]:
     """cons@k: is the answer that most samples give right? Answers that tie for the lead share the credit.
@@ -182,7 +182,7 @@ def shuffled_golds(problems: Sequence[Problem], seed: int) -> dict[str, Problem]
 
 
 def control_scores(
-    problems: Sequence[Problem], trajectories: Sequence[Trajectory], policy: GradePolicy, about: Slice
+    problems: Sequence[Problem], trajectories: Sequence[GradedRollout], policy: GradePolicy, about: Slice
 ) -> list[Score]:
     """Shortcut controls that need no sampling: golds permuted within a family, a mute model, the best constant."""
     by_id = shuffled_golds(problems, about.seed)
@@ -223,7 +223,7 @@ def control_scores(
     return rows
 
 
-def disagreements(trajectories: Sequence[Trajectory]) -> list[GraderDisagreement]:
+def disagreements(trajectories: Sequence[GradedRollout]) -> list[GraderDisagreement]:
     """Samples on which the two graders differ; samples that a grader lost are left out."""
     strict, compat = (grader.value for grader in EVAL_GRADERS)
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -195,15 +195,12 @@ def fake_trajectories(
     control: str = "none",
 ) -> list[Trajectory]:
     """One trajectory per outcome, by benchmark and question."""
-    made = [
-        fake_trajectory(run, checkpoint, benchmark, question, i, bool(value), rng)
+    return [
+        replace(fake_trajectory(run, checkpoint, benchmark, question, i, bool(value), rng), control=control)
         for benchmark, part in outcomes.items()
         for question, values in part.items()
         for i, value in enumerate(values)
     ]
-    for trajectory in made:
-        trajectory.control = control
-    return made
 
 
 def pass_row(checkpoint: str, benchmark: str, outcomes: dict[str, list[float]], *, k: int) -> dict[str, Any]:

@@ -34,9 +34,7 @@ def write(folder: Path, *trajectories: Trajectory) -> Path:
 
 def trajectory(sample: int = 0, **changes: object) -> Trajectory:
     made = fake_trajectory("r", "rl3", "b", "p", sample, True, np.random.default_rng(0))
-    for name, value in changes.items():
-        setattr(made, name, value)
-    return made
+    return replace(made, **changes)
 
 
 def test_turns_calls_and_failed_calls_are_counted(tmp_path: Path) -> None:
@@ -46,7 +44,7 @@ def test_turns_calls_and_failed_calls_are_counted(tmp_path: Path) -> None:
     failed = replace(called, result=replace(called.result, status=Status.TIMEOUT))
     unread = replace(called, call=CallKind.PARSE_ERROR, result=None)
     not_run = replace(called, result=None)
-    made.turns = [failed, unread, not_run, called, answered]
+    made = replace(made, turns=[failed, unread, not_run, called, answered])
     facts = read_sample_table(write(tmp_path, made)).iloc[0]
     assert [facts[f"num_{name}"] for name in ("turns", "calls", "failed_calls")] == [5, 3, 2]
     assert facts["response_len"] == len(made.ids) - made.prompt_len
@@ -56,7 +54,8 @@ def test_a_call_that_the_suite_lost_is_no_failed_call(tmp_path: Path) -> None:
     made = trajectory()
     result = made.turns[0].result
     assert result is not None
-    made.turns = [replace(made.turns[0], result=replace(result, status=Status.LOST)), made.turns[1]]
+    lost = replace(made.turns[0], result=replace(result, status=Status.LOST))
+    made = replace(made, turns=[lost, made.turns[1]])
     facts = read_sample_table(write(tmp_path, made)).iloc[0]
     assert (facts["num_calls"], facts["num_failed_calls"]) == (0, 0)
 

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from evaluation.__main__ import app
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory_row import from_row, to_row
 from records.verdict import Verdict, VerdictKind
 
 run = CliRunner()
@@ -15,25 +16,25 @@ run = CliRunner()
 
 def test_regrading_lists_the_flips(tmp_path: Path) -> None:
     trajectory = Trajectory(
-        run="r", checkpoint="c", benchmark="own", problem="p", sample=0, stop=StopReason.ANSWER
-    )
-    trajectory.turns = [Turn(text="\\boxed{900}", start=0, end=0, call=CallKind.NONE)]
-    trajectory.verdicts = {"strict": Verdict(id="p", verdict=VerdictKind.CORRECT)}
+        run="r", checkpoint="c", benchmark="own", problem="p", sample=0, stop=StopReason.ANSWER,
+        turns=[Turn(text="\\boxed{900}", start=0, end=0, call=CallKind.NONE)],
+        verdicts={"strict": Verdict(id="p", verdict=VerdictKind.CORRECT)},
+    )  # fmt: skip
     samples, golds, out = (tmp_path / name for name in ("samples.jsonl", "golds.jsonl", "out.jsonl"))
-    samples.write_text(json.dumps(trajectory.to_json()) + "\n")
+    samples.write_text(json.dumps(to_row(trajectory)) + "\n")
     golds.write_text('{"id": "p", "answer": "9"}\n')
     result = run.invoke(app, ["regrade", str(samples), "--golds", str(golds), "--out", str(out), "--json"])
     report = json.loads(result.stdout)
     assert result.exit_code == 0
     assert [(flip["before"], flip["after"]) for flip in report["flips"]] == [("correct", "wrong")]
     assert report["num_disagreements"] == 1
-    assert Trajectory.from_json(json.loads(out.read_text())).verdicts["strict"].verdict is VerdictKind.WRONG
+    assert from_row(json.loads(out.read_text())).verdicts["strict"].verdict is VerdictKind.WRONG
 
 
 def test_regrading_without_golds_says_what_to_pass(tmp_path: Path) -> None:
     trajectory = Trajectory(run="r", checkpoint="c", benchmark="own", problem="p", sample=0)
     samples = tmp_path / "samples.jsonl"
-    samples.write_text(json.dumps(trajectory.to_json()) + "\n")
+    samples.write_text(json.dumps(to_row(trajectory)) + "\n")
     result = run.invoke(app, ["regrade", str(samples)])
     assert result.exit_code == 2
     assert "--golds" in result.output

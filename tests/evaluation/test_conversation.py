@@ -11,12 +11,12 @@ from config.resolve import resolve
 from evaluation.conversations.conversation import DialogueSampler, OneTurn, Script, ScriptFailed
 from records.problem import Problem
 from records.tool_call import Limits
-from records.trajectory import StopReason, Trajectory
+from records.trajectory import Rollout, StopReason
 from tests.trainer.fakes import AdmitAll, CharCodec, ScriptedEngine, script
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END
 from trainer.rollout.chat_text import ChatText, live
-from trainer.rollout.loop import RolloutSettings, Task
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.scheduling.policy import Assignment
 
 
@@ -44,7 +44,7 @@ class Echo:
 
 def hold(
     engine: ScriptedEngine, *scripts: Script, kv_tokens: int = 4000, max_response: int = 100
-) -> list[Trajectory]:
+) -> list[Rollout]:
     sampler = DialogueSampler(
         engine=engine,
         codec=CharCodec(),
@@ -104,7 +104,7 @@ def test_replies_are_masked_and_ids_stay_as_sampled() -> None:
 def test_a_lost_reply_aborts_the_sample_and_no_other() -> None:
     engine = ScriptedEngine(script(*[f"x{TURN_END}"] * 3))
     lost, fine = hold(engine, Echo(turns=3, lost_at=2), Echo(turns=3))
-    assert (lost.stop, lost.reason) == (StopReason.ABORTED, "the services are gone")
+    assert (lost.stop, lost.detail) == (StopReason.ABORTED, "the services are gone")
     assert (fine.stop, len(fine.turns)) == (StopReason.ANSWER, 3)
 
 
@@ -112,7 +112,7 @@ def test_an_opening_may_use_the_room_of_the_prompt_and_more_but_must_leave_some(
     engine = ScriptedEngine(script(f"x{TURN_END}"))
     fits, not_quite = hold(engine, OneTurn(live("q" * 300)), OneTurn(live("q" * 345)), max_response=500)
     assert fits.stop is StopReason.ANSWER
-    assert (not_quite.stop, not_quite.reason, not_quite.turns) == (
+    assert (not_quite.stop, not_quite.detail, not_quite.turns) == (
         StopReason.CONTEXT, "prompt does not fit", [],
     )  # fmt: skip
     assert engine.requests[0].max_new == 300
@@ -132,7 +132,7 @@ def test_a_turn_that_the_engine_broke_off_is_no_score() -> None:
             return replace(super()._complete(request), finish=Finish.ABORTED)
 
     (broken,) = hold(Breaking(script(f"x{TURN_END}")), OneTurn(live("q")))
-    assert (broken.stop, broken.reason) == (StopReason.ABORTED, "engine")
+    assert (broken.stop, broken.detail) == (StopReason.ABORTED, "engine")
 
 
 def test_conversations_beyond_the_cache_wait_and_are_held_later() -> None:

@@ -23,7 +23,7 @@ from evaluation.scores.behaviour import behaviour
 from records.errors import FellShort
 from records.evaluation import RINGS
 from records.problem import Problem
-from records.trajectory import StopReason, Trajectory
+from records.trajectory import GradedRollout, Rollout, StopReason
 from records.trajectory_files import read_parquet
 from records.verdict import Verdict, VerdictKind
 from tests.trainer.server import Server
@@ -334,18 +334,18 @@ def test_a_benchmark_of_which_every_sample_was_lost_ends_the_evaluation(tmp_path
 
 def test_lost_samples_leave_the_shares_and_are_counted() -> None:
     lost, graded = a_lost_sample("b", 0), a_lost_sample("b", 1)
-    graded.reward, graded.stop = 0.0, StopReason.ANSWER
-    graded.verdicts = {"strict": Verdict(id="p1", verdict=VerdictKind.NO_ANSWER)}
+    verdicts = {"strict": Verdict(id="p1", verdict=VerdictKind.NO_ANSWER)}
+    graded = replace(graded, reward=0.0, stop=StopReason.ANSWER, verdicts=verdicts)
     found = behaviour([lost, graded], lambda part: {"num_graded": len(part)})
     assert (found["no_answer_frac"], found["infra_failed_frac"]) == (1.0, 0.5)
     assert found["num_graded"] == 1
     assert (found["num_lost"], found["num_questions_lost"], found["num_rollouts"]) == (1, 1, 2)
 
 
-def a_lost_sample(benchmark: str, number: int) -> Trajectory:
-    sample = Trajectory(run="r", checkpoint="c", benchmark=benchmark, problem=f"p{number}", sample=0)
-    sample.verdicts = {"strict": Verdict(id=f"p{number}", verdict=VerdictKind.INFRA_FAILED, rule="aborted")}
-    return sample
+def a_lost_sample(benchmark: str, number: int) -> GradedRollout:
+    sample = Rollout(run="r", checkpoint="c", benchmark=benchmark, problem=f"p{number}", sample=0)
+    verdict = Verdict(id=f"p{number}", verdict=VerdictKind.INFRA_FAILED, rule="aborted")
+    return sample.graded(reward=None, verdicts={"strict": verdict})
 
 
 def test_the_profile_and_the_variants_are_shown_without_sampling(run_root: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from evaluation.scores.bfcl import function_row, function_scores
 from evaluation.scores.ifeval import instruction_row, instruction_scores
 from evaluation.scores.score_rows import Slice, disagreements
 from records.problem import Problem
-from records.trajectory import StopReason, Trajectory, Turn
+from records.trajectory import GradedRollout, Rollout, StopReason, Turn
 from records.verdict import Verdict, VerdictKind
 from tests.trainer.fakes import CharCodec, ScriptedEngine
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import TURN_END
-from trainer.rollout.loop import RolloutSettings, Task
+from trainer.rollout.task import RolloutSettings, Task
 from verifier.benchmarks import benchmark
 from verifier.benchmarks.bfcl_calls import CATEGORIES
 from verifier.benchmarks.bfcl_prompts import Mode
@@ -75,18 +76,18 @@ def files_entry() -> Problem:
     )
 
 
-def sample_of(problem: Problem, *texts: str, stop: StopReason = StopReason.ANSWER) -> Trajectory:
+def sample_of(problem: Problem, *texts: str, stop: StopReason = StopReason.ANSWER) -> Rollout:
     turns = [Turn(text=text, start=0, end=0, call="none") for text in texts]  # pyright: ignore[reportArgumentType]
-    return Trajectory(
+    return Rollout(
         run="r", checkpoint="sft", benchmark="b", problem=problem.id, sample=0, turns=turns, stop=stop
     )
 
 
-def graded(questions: Questions, texts: dict[str, str]) -> list[Trajectory]:
-    samples = [sample_of(problem, texts[problem.id]) for problem in questions.problems]
-    for problem, sample in zip(questions.problems, samples, strict=True):
-        sample.verdicts = questions.grade(problem, sample)
-    return samples
+def graded(questions: Questions, texts: dict[str, str]) -> list[GradedRollout]:
+    samples = [(problem, sample_of(problem, texts[problem.id])) for problem in questions.problems]
+    return [
+        sample.graded(reward=None, verdicts=questions.grade(problem, sample)) for problem, sample in samples
+    ]
 
 
 def test_both_kinds_run_from_prompt_to_summary_on_a_real_engine(tmp_path: Path) -> None:
@@ -147,10 +148,13 @@ def test_the_weighted_score_of_bfcl_wants_every_category() -> None:
     golds: dict[str, list[Any]] = {name: [{"area": {"w": [3]}}] for name in CATEGORIES}
     problems = [entry(f"{name}_{i}", name, golds[name]) for name in CATEGORIES for i in range(2)]
     right = {problem.id for problem in problems if not problem.id.startswith("multi_turn")}
-    samples = [sample_of(problem) for problem in problems]
-    for sample in samples:
-        kind = VerdictKind.CORRECT if sample.problem in right else VerdictKind.WRONG
-        sample.verdicts = {"strict": Verdict(id=sample.problem, verdict=kind)}
+    kinds = {True: VerdictKind.CORRECT, False: VerdictKind.WRONG}
+    samples = [
+        sample_of(one).graded(
+            reward=None, verdicts={"strict": Verdict(id=one.id, verdict=kinds[one.id in right])}
+        )
+        for one in problems
+    ]
     rows = {row.metric: row for row in function_scores(problems, samples, ABOUT)}
     assert rows["overall_v3"].value == pytest.approx(2 / 3)
     assert (rows["multi_turn_v3"].value, rows["live_v3"].value) == (0.0, 1.0)
@@ -164,8 +168,7 @@ def test_the_weighted_score_of_bfcl_wants_every_category() -> None:
 def test_a_question_that_was_never_asked_is_not_answered_by_silence() -> None:
     problem = entry("i", "irrelevance", [])
     questions = Questions(benchmark=benchmark("bfcl_v3"), problems=[problem])
-    unfit = sample_of(problem, stop=StopReason.CONTEXT)
-    unfit.reason = "prompt does not fit"
+    unfit = replace(sample_of(problem, stop=StopReason.CONTEXT), detail="prompt does not fit")
     assert questions.grade(problem, unfit)["strict"].verdict is VerdictKind.WRONG
     assert questions.grade(problem, sample_of(problem, "No."))["strict"].verdict is VerdictKind.CORRECT
 
@@ -230,9 +233,8 @@ def test_options_move_with_the_repeat_and_votes_follow_the_option() -> None:
     assert sorted(golds) == ["A", "B", "C", "D"]
     votes = []
     for repeat, letter in enumerate(golds):
-        sample = sample_of(problem, f"Answer: {letter}")
-        sample.sample = repeat
-        sample.verdicts = questions.grade(problem, sample)
+        rollout = replace(sample_of(problem, f"Answer: {letter}"), sample=repeat)
+        sample = rollout.graded(reward=None, verdicts=questions.grade(problem, rollout))
         assert sample.verdicts["strict"].verdict is VerdictKind.CORRECT
         votes.append(questions.vote(sample))
     assert len(set(votes)) == 1

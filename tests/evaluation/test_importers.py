@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from evaluation.importers import Harness, Imported, ImportFailed, import_samples
-from records.trajectory import IdsSource, Trajectory
+from records.trajectory import IdsSource
+from records.trajectory_row import from_row, to_row
 from records.verdict import VerdictKind
 from verifier.graders.grade import grade_answer
 
@@ -43,17 +44,17 @@ ROWS: dict[Harness, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("harness", list(Harness))
 def test_samples_keep_text_and_gold_and_count_up_per_problem(harness: Harness, tmp_path: Path) -> None:
     found = _read(tmp_path / "samples.jsonl", harness, *ROWS[harness])
-    assert [row.trajectory.sample for row in found] == [0, 1]
-    assert len({row.trajectory.problem for row in found}) == 1
-    verdicts = [grade_answer(row.gold, row.trajectory.turns[0].text).verdict for row in found]
+    assert [row.rollout.sample for row in found] == [0, 1]
+    assert len({row.rollout.problem for row in found}) == 1
+    verdicts = [grade_answer(row.gold, row.rollout.turns[0].text).verdict for row in found]
     assert verdicts == [VerdictKind.CORRECT, VerdictKind.WRONG]
 
 
 @pytest.mark.parametrize("harness", list(Harness))
 def test_imported_rows_say_that_their_ids_are_no_sampled_ones(harness: Harness, tmp_path: Path) -> None:
-    row = _read(tmp_path / "samples.jsonl", harness, *ROWS[harness])[0].trajectory
+    row = _read(tmp_path / "samples.jsonl", harness, *ROWS[harness])[0].rollout
     assert row.ids_source is IdsSource.RETOKENISED
-    assert Trajectory.from_json(json.loads(json.dumps(row.to_json()))) == row
+    assert from_row(json.loads(json.dumps(to_row(row)))) == row.selected()
 
 
 def test_a_parquet_of_details_is_read(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from evaluation.scores.score_rows import (
     without_known_issues,
 )
 from records.problem import Problem
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, GradedRollout, Rollout, StopReason, Turn
 from records.verdict import Verdict, VerdictKind
 from verifier.benchmarks import KnownIssue
 from verifier.graders.grade import grade
@@ -37,7 +37,7 @@ def problem(name: str, answer: str, family: str = "f") -> Problem:
 
 def a_sample(
     name: str, sample: int, answer: str | None, gold: str = "4", policy: GradePolicy = POLICY, **changes: Any
-) -> Trajectory:
+) -> GradedRollout:
     """A graded sample; answer None: our side lost it."""
     text = f"</reason><answer>\\boxed{{{answer}}}</answer>"
     fields: dict[str, Any] = {
@@ -45,11 +45,15 @@ def a_sample(
         "turns": [Turn(text=text, start=1, end=3, call=CallKind.NONE)],
         "stop": StopReason.ABORTED if answer is None else StopReason.ANSWER,
     }  # fmt: skip
-    made = Trajectory(
+    made = Rollout(
         run="r", checkpoint="sft", benchmark="b", problem=name, sample=sample, **(fields | changes)
     )
-    made.verdicts = {str(name): verdict for name, verdict in grade(problem(name, gold), made, policy).items()}
-    return made
+    return made.graded(reward=None, verdicts=grade(problem(name, gold), made, policy))
+
+
+def judged(sample: GradedRollout, verdict: Verdict) -> GradedRollout:
+    """The sample with another verdict of one grader."""
+    return replace(sample, verdicts={**sample.verdicts, verdict.grader: verdict})
 
 
 def test_samples_that_our_side_lost_are_in_no_outcome() -> None:
@@ -92,9 +96,10 @@ def test_the_vote_counts_answers_and_shares_a_tie() -> None:
 
 def test_what_could_not_be_read_does_not_vote() -> None:
     samples = [a_sample("a", 0, "?"), a_sample("a", 1, "?"), a_sample("a", 2, "4")]
-    for sample in samples[:2]:
-        sample.verdicts["strict"] = replace(sample.verdicts["strict"], verdict=VerdictKind.UNPARSED)
-    (row,) = consensus(samples, ABOUT)
+    unread = [
+        judged(one, replace(one.verdicts["strict"], verdict=VerdictKind.UNPARSED)) for one in samples[:2]
+    ]
+    (row,) = consensus([*unread, *samples[2:]], ABOUT)
     assert row.value == 1.0
 
 
@@ -134,9 +139,9 @@ def test_what_the_benchmark_says_is_an_answer_does_not_make_it_vote() -> None:
 def test_an_answer_that_cannot_be_read_does_not_end_the_vote(text: str) -> None:
     for policy in (POLICY, MATHS):
         made = [a_sample("a", at, said, policy=policy) for at, said in enumerate(("4", text, text + " "))]
-        for sample in made[1:]:  # whatever the grader makes of it, it asks to vote
-            sample.verdicts["strict"] = Verdict(id="a", verdict=VerdictKind.WRONG, extracted=text)
-        (row,) = consensus(made, ABOUT, policy=policy)
+        wrong = Verdict(id="a", verdict=VerdictKind.WRONG, extracted=text)
+        # Whatever the grader makes of it, it asks to vote.
+        (row,) = consensus([made[0], *(judged(one, wrong) for one in made[1:])], ABOUT, policy=policy)
         assert 0.0 <= row.value <= 1.0
 
 
@@ -195,7 +200,7 @@ def test_chance_takes_the_best_constant_of_each_family() -> None:
 
 def test_samples_on_which_the_graders_differ_are_listed() -> None:
     samples = [a_sample("a", i, "4") for i in range(2)]
-    samples[1].verdicts["rstar_compat"] = Verdict(id="a", verdict=VerdictKind.WRONG, grader="rstar_compat")
-    (only,) = disagreements(samples)
+    other = Verdict(id="a", verdict=VerdictKind.WRONG, grader="rstar_compat")
+    (only,) = disagreements([samples[0], judged(samples[1], other)])
     assert (only.problem, only.sample) == ("a", 1)
     assert (only.strict, only.rstar_compat, only.extracted) == ("correct", "wrong", "4")

@@ -11,7 +11,7 @@ import pytest
 
 from config.resolve import ConfigError
 from records.tool_call import Status, ToolError, ToolResult
-from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, IdsSource, SelectionReason, StopReason, Trajectory, Turn
 from records.trajectory_files import (
     SCHEMA,
     kept_for_disk,
@@ -20,6 +20,7 @@ from records.trajectory_files import (
     write_parquet,
     write_shard,
 )
+from records.trajectory_row import to_row
 from records.verdict import Verdict, VerdictKind
 
 ERROR = ToolError(type="ValueError", message="no \u2028 \U0001f600", traceback="line 1")
@@ -36,7 +37,7 @@ def a_trajectory(sample: int = 0, **changes: Any) -> Trajectory:
             Turn(text="c", start=3, end=4, call=CallKind.NONE),
         ],
         "T": 0.6, "top_p": 0.95, "seed": 2**63 - 1, "policy_version": 4, "stop": StopReason.ANSWER, "reward": 1.0,
-        "p_err": 0.5, "p_format": 0.25, "kept": True, "reason": "kept", "control": "tool_off", "step": 7,
+        "p_err": 0.5, "p_format": 0.25, "selection": SelectionReason.KEPT, "control": "tool_off", "step": 7,
         "verdicts": {"strict": Verdict(id="p", verdict=VerdictKind.CORRECT, extracted="4", rule="integer")},
     }  # fmt: skip
     return Trajectory(
@@ -46,8 +47,17 @@ def a_trajectory(sample: int = 0, **changes: Any) -> Trajectory:
 
 ODD = [
     a_trajectory(),
-    a_trajectory(1, reward=None, kept=None, verdicts={}, stop=StopReason.ABORTED),
-    a_trajectory(2, ids=[], mask=[], logprob=[], turns=[], prompt_len=0, stop=StopReason.CONTEXT, kept=False),
+    a_trajectory(1, reward=None, selection=None, detail="engine", verdicts={}, stop=StopReason.ABORTED),
+    a_trajectory(
+        2,
+        ids=[],
+        mask=[],
+        logprob=[],
+        turns=[],
+        prompt_len=0,
+        stop=StopReason.CONTEXT,
+        selection=SelectionReason.NO_REWARD,
+    ),
     a_trajectory(3, ids_source=IdsSource.RETOKENISED),
 ]
 
@@ -70,7 +80,7 @@ def test_equal_trajectories_give_equal_files_whatever_their_order(tmp_path: Path
 
 
 def test_every_field_of_a_trajectory_has_its_column() -> None:
-    assert set(SCHEMA.names) == set(a_trajectory().to_json())
+    assert set(SCHEMA.names) == set(to_row(a_trajectory()))
 
 
 def test_a_key_that_comes_twice_is_refused_and_leaves_the_old_file(tmp_path: Path) -> None:

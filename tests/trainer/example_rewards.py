@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from records.problem import Problem
-from records.trajectory import Trajectory
+from records.trajectory import Rollout
 from records.verdict import Verdict, VerdictKind
 from verifier.graders.grade import grade
 from verifier.graders.policy import RL_POLICY
@@ -16,59 +16,59 @@ from verifier.graders.policy import RL_POLICY
 NOT_CALLABLE = 3
 
 
-def short_and_right(problem: Problem, trajectory: Trajectory) -> Verdict:
+def short_and_right(problem: Problem, rollout: Rollout) -> Verdict:
     """The example of docs/guide.md: correct only within 100 sampled tokens."""
-    verdict = grade(problem, trajectory, RL_POLICY)["strict"]
-    if verdict.verdict is VerdictKind.CORRECT and trajectory.num_sampled > 100:
+    verdict = grade(problem, rollout, RL_POLICY)["strict"]
+    if verdict.verdict is VerdictKind.CORRECT and rollout.num_sampled > 100:
         return Verdict(
             id=problem.id, verdict=VerdictKind.WRONG, rule="over 100 tokens", grader="short_and_right"
         )
     return verdict
 
 
-def by_answer(problem: Problem, trajectory: Trajectory) -> Verdict:
+def by_answer(problem: Problem, rollout: Rollout) -> Verdict:
     print("a line on standard output is no answer")
-    kind = VerdictKind.CORRECT if problem.answer in trajectory.turns[-1].text else VerdictKind.WRONG
+    kind = VerdictKind.CORRECT if problem.answer in rollout.turns[-1].text else VerdictKind.WRONG
     return Verdict(id=problem.id, verdict=kind)
 
 
-def a_number(problem: Problem, trajectory: Trajectory) -> float:
+def a_number(problem: Problem, rollout: Rollout) -> float:
     return 1.0
 
 
-def not_a_number(problem: Problem, trajectory: Trajectory) -> float:
+def not_a_number(problem: Problem, rollout: Rollout) -> float:
     return float("nan")
 
 
-def a_broken_verdict(problem: Problem, trajectory: Trajectory) -> Verdict:
+def a_broken_verdict(problem: Problem, rollout: Rollout) -> Verdict:
     return Verdict(id=problem.id, verdict="splendid")  # pyright: ignore[reportArgumentType]  # on purpose
 
 
-def raising(problem: Problem, trajectory: Trajectory) -> Verdict:
+def raising(problem: Problem, rollout: Rollout) -> Verdict:
     raise ConnectionError("no judge " * 100)
 
 
-def failing_on_odd_samples(problem: Problem, trajectory: Trajectory) -> Verdict:
-    if trajectory.sample % 2:
+def failing_on_odd_samples(problem: Problem, rollout: Rollout) -> Verdict:
+    if rollout.sample % 2:
         raise RuntimeError("no connection")
-    kind = VerdictKind.CORRECT if trajectory.sample % 4 else VerdictKind.WRONG
+    kind = VerdictKind.CORRECT if rollout.sample % 4 else VerdictKind.WRONG
     return Verdict(id=problem.id, verdict=kind)
 
 
-def dying(problem: Problem, trajectory: Trajectory) -> Verdict:
+def dying(problem: Problem, rollout: Rollout) -> Verdict:
     os._exit(7)
 
 
-def hanging_on_sample_3(problem: Problem, trajectory: Trajectory) -> Verdict:
+def hanging_on_sample_3(problem: Problem, rollout: Rollout) -> Verdict:
     """A busy loop, which no thread can stop, with a child that outlives a plain kill."""
-    if trajectory.sample == 3:
+    if rollout.sample == 3:
         child = subprocess.Popen(["sleep", "600"])
         Path(problem.params).write_text(str(child.pid))
         while True:
             time.monotonic()
-    return Verdict(id=problem.id, verdict=VerdictKind.CORRECT if trajectory.sample % 2 else VerdictKind.WRONG)
+    return Verdict(id=problem.id, verdict=VerdictKind.CORRECT if rollout.sample % 2 else VerdictKind.WRONG)
 
 
-def always_hanging(problem: Problem, trajectory: Trajectory) -> Verdict:
+def always_hanging(problem: Problem, rollout: Rollout) -> Verdict:
     time.sleep(600)
     raise AssertionError

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall, ToolResult
-from records.trajectory import Trajectory
+from records.trajectory import Rollout
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat
-from trainer.rollout.loop import RolloutLoop, RolloutSettings, Task
+from trainer.rollout.loop import RolloutLoop
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.scheduling.policy import Arrival, Assignment
 
 END = 0
@@ -40,7 +41,7 @@ class CharCodec:
         pieces = re.split(f"({re.escape(TURN_END)})", text)
         return [i for piece in pieces for i in ([END] if piece == TURN_END else [ord(c) for c in piece])]
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         return "".join(TURN_END if i == END else chr(i % TWIN) for i in ids)
 
 
@@ -196,7 +197,7 @@ def roll(
     num_samples: int = 1,
     max_response: int = 2000,
     max_turns: int = 3,
-) -> list[Trajectory]:
+) -> list[Rollout]:
     """Rollouts of one problem, in order of sample."""
     problem = Problem(id="p", prompt="what is 2 + 2?", answer="4")
     tasks = [Task(problem=problem, sample=sample, step=5) for sample in range(num_samples)]

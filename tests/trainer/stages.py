@@ -18,8 +18,9 @@ from tests.trainer.fakes import ScriptedTool
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.engines.local import LocalEngine
 from trainer.rollout.chat import chat_format
-from trainer.rollout.loop import RolloutClock, Task
+from trainer.rollout.loop import RolloutClock
 from trainer.rollout.sampler import Sampler, rl_settings
+from trainer.rollout.task import Task
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.selection.reward import Reward, even_ids, reward_function
 from trainer.stages.rl import RlStage

@@ -45,7 +45,7 @@ def step_on(
     json.dumps(outcome.metrics, allow_nan=False)
     assert outcome.metrics["num_rollouts"] == len(group)
     assert outcome.metrics["num_kept"] + outcome.metrics["num_dropped"] == len(group)
-    reasons = Counter(trajectory.reason for trajectory in group)
+    reasons = Counter(trajectory.reason for trajectory in outcome.trajectories)
     assert reasons.total() == len(group)
     assert "" not in reasons
     return outcome, sum(len(batch.rows) for batch in trainer.batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ CODECS = {"tiny": tiny(), "qwen": qwen_like(), "smol": smol_like()}
 every_codec = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 
 
-def controls(codec: FolderCodec, ids: list[int]) -> list[str]:
+def controls(codec: FolderCodec, ids: Sequence[int]) -> list[str]:
     return [codec.token(i) for i in ids if i in codec.control]
 
 

@@ -24,7 +24,7 @@ from tests.trainer.fakes import (
 from trainer.engines.requests import Completion, GenerateRequest
 from trainer.problems.splits import generate_splits
 from trainer.rollout.chat import TURN_END, ChatFormat
-from trainer.rollout.loop import Task
+from trainer.rollout.task import Task
 from trainer.sft.corpus import Document, DocumentTurn, document_of, read_documents, row_of_document, texts
 from trainer.sft.teacher import TeacherNoise, write_transcripts
 

@@ -7,6 +7,7 @@ alone: change the entry in docs/decisions.md (value, why, how sensitive) in the 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,9 +16,9 @@ import torch
 
 from config.objective import Normalisation, RocSelection
 from records.tool_call import Status, ToolResult
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, SelectionReason, StopReason, Trajectory, Turn
 from trainer.selection.advantage import group_advantages
-from trainer.selection.roc import Candidate, Reason, SelectionRule, p_err, p_format, pressure, quotas, select
+from trainer.selection.roc import Candidate, SelectionRule, p_err, p_format, pressure, quotas, select
 from trainer.selection.roc_release import p_err_text, p_format_text, release_counts
 from trainer.update.loss import MAX_LOG_RATIO, Clip, clipped_loss, row_weights
 from trainer.update.training_rows import Unusable, row_of, unusable
@@ -74,7 +75,7 @@ def test_d02_a_class_that_exists_keeps_at_least_one() -> None:
 
 def test_d03_no_more_than_g_valid_keeps_all() -> None:
     selection = select(a_group(3, 13), 16, SelectionRule(), Random(0))
-    assert selection.reasons == (Reason.KEPT_ALL,) * 16
+    assert selection.reasons == (SelectionReason.KEPT_ALL,) * 16
 
 
 def test_d04_positives_are_drawn_without_replacement_by_inverse_penalty_with_epsilon_05() -> None:
@@ -116,11 +117,13 @@ def test_d05_negatives_are_drawn_uniformly() -> None:
 
 
 def test_d06_equal_reward_rejects_a_group_before_and_after_selection() -> None:
-    assert set(select(a_group(16, 0), 8, SelectionRule(), Random(0)).reasons) == {Reason.EQUAL_REWARD}
+    assert set(select(a_group(16, 0), 8, SelectionRule(), Random(0)).reasons) == {
+        SelectionReason.EQUAL_REWARD
+    }
     group = [Candidate(index=i, reward=1.0) for i in range(9)]
     group.append(Candidate(index=9, reward=0.5, p_err=1.0))
     reasons = select(group, 2, SelectionRule(epsilon=1e-9), Random(0)).reasons
-    assert set(reasons) == {Reason.EQUAL_AFTER_SELECTION}
+    assert set(reasons) == {SelectionReason.EQUAL_AFTER_SELECTION}
 
 
 def test_d07_a_rollout_is_positive_if_its_reward_is_above_zero() -> None:
@@ -158,19 +161,19 @@ def test_d10_the_release_rule_refuses_where_its_own_assertion_would_fail() -> No
 
 def test_d11_a_call_is_an_error_by_what_happened_not_by_its_text() -> None:
     for status in (Status.ERROR, Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT, Status.CRASH):
-        assert p_err(a_trajectory(a_turn(CallKind.EXECUTED, status))) == 1.0
+        assert p_err([a_turn(CallKind.EXECUTED, status)]) == 1.0
     for call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL):
-        assert p_err(a_trajectory(a_turn(call))) == 1.0
-    assert p_err(a_trajectory(a_turn(CallKind.EXECUTED, Status.OK))) == 0.0
+        assert p_err([a_turn(call)]) == 1.0
+    assert p_err([a_turn(CallKind.EXECUTED, Status.OK)]) == 0.0
     assert p_err_text("<tool_response>reason: worker_timeout</tool_response>") == 0.0
 
 
 def test_d12_no_call_scores_one_half_and_what_did_not_run_is_not_counted() -> None:
-    assert p_err(a_trajectory(a_turn(CallKind.NONE))) == 0.5
-    assert p_err(a_trajectory(a_turn(CallKind.EXECUTED), stop=StopReason.MAX_TURNS)) == 0.5
+    assert p_err([a_turn(CallKind.NONE)]) == 0.5
+    assert p_err([a_turn(CallKind.EXECUTED)]) == 0.5
     ours = [a_turn(CallKind.EXECUTED, status) for status in Status if status.is_ours]
-    assert p_err(a_trajectory(*ours, a_turn(CallKind.EXECUTED, Status.OK))) == 0.0
-    assert p_err(a_trajectory(a_turn(CallKind.EXECUTED, Status.OK, num_extra_calls=3))) == 0.0
+    assert p_err([*ours, a_turn(CallKind.EXECUTED, Status.OK)]) == 0.0
+    assert p_err([a_turn(CallKind.EXECUTED, Status.OK, num_extra_calls=3)]) == 0.0
 
 
 def test_d13_answers_are_counted_in_sampled_text_and_turns_in_full() -> None:
@@ -223,13 +226,10 @@ def test_d20_our_failures_leave_quota_baseline_and_loss() -> None:
 def test_d21_truncated_rollouts_are_trained_and_empty_ones_are_not() -> None:
     for stop in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.MAX_TURNS, StopReason.ANSWER):
         assert unusable(a_trajectory(stop=stop)) is None
-    empty = a_trajectory()
-    empty.mask = [False, False]
-    assert unusable(empty) is Unusable.EMPTY
+    assert unusable(replace(a_trajectory(), mask=[False, False])) is Unusable.EMPTY
 
 
 def test_d22_training_takes_full_softmax_samples_only() -> None:
-    trajectory = a_trajectory()
-    trajectory.top_p = 0.95
+    trajectory = replace(a_trajectory(), top_p=0.95)
     with pytest.raises(ValueError, match="top_p = 1 only"):
         row_of(trajectory, 1.0)

@@ -18,7 +18,7 @@ from tests.trainer.server import Server, serving
 from trainer.engines.endpoint import EndpointEngine
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.metrics.step_metrics import rollout_metrics
-from trainer.rollout.loop import Task
+from trainer.rollout.task import Task
 from verifier.graders.grade import grade
 
 
@@ -97,10 +97,10 @@ def test_thirty_broken_requests_are_thirty_lost_samples_and_no_wrong_answer() ->
             for trajectory, _ in replace(a_loop(ScriptedEngine(script())), engines=[engine]).run(tasks)
         ]
     assert len(lost) == 30
-    assert {(t.stop, t.reason) for t in lost} == {(StopReason.ABORTED, "engine")}
+    assert {(t.stop, t.detail) for t in lost} == {(StopReason.ABORTED, "engine")}
     kinds = {verdict.verdict for t in lost for verdict in grade(problem, t).values()}
     assert kinds == {VerdictKind.INFRA_FAILED}
-    assert "accuracy" not in rollout_metrics(lost)
+    assert "accuracy" not in rollout_metrics([t.graded(reward=None) for t in lost])
     assert engine.num_failed == 30
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from records.problem import Problem
 from records.tool_call import Status
-from records.trajectory import CallKind, StopReason, Trajectory
+from records.trajectory import CallKind, Rollout, StopReason
 from tests.trainer.fakes import (
     ANSWER,
     END,
@@ -24,7 +26,7 @@ from trainer.rollout.chat import OPENING, TURN_END, ChatFormat, chat_template
 TWO_TURNS = script(call_text(), ANSWER)
 
 
-def sampled_ids(trajectory: Trajectory) -> list[list[int]]:
+def sampled_ids(trajectory: Rollout) -> list[Sequence[int]]:
     return [trajectory.ids[turn.start : turn.end] for turn in trajectory.turns]
 
 
@@ -139,7 +141,6 @@ def test_b38_a_call_our_side_lost_is_tried_again_and_then_aborts_the_rollout() -
     engine = ScriptedEngine(TWO_TURNS)
     (trajectory,) = roll(engine, ScriptedTool(statuses=[Status.LOST] * 9))
     assert trajectory.stop is StopReason.ABORTED
-    assert trajectory.reward is None
     assert len(engine.requests) == 1
     assert trajectory.response_len == len(sampled(call_text()))
 

@@ -233,7 +233,7 @@ def test_b17_b38_our_failures_leave_the_baseline_of_their_group_alone() -> None:
     group = [a_rollout("p", i, answer) for i, answer in enumerate(answers)]
     trainer = FakeTrainer()
     outcome = scripted_stage(group, trainer, FakeSampler(group)).step(1)
-    assert [t.reward for t in group] == [1.0, 1.0, 1.0, 0.0, None, None, None, None]
+    assert [t.reward for t in outcome.trajectories] == [1.0, 1.0, 1.0, 0.0, None, None, None, None]
     (batch,) = trainer.batches
     assert sorted(row.advantage for row in batch.rows) == [-1.5, 0.5, 0.5, 0.5]
     assert outcome.metrics["num_no_reward"] == 4
@@ -244,7 +244,7 @@ def test_b36_b38_a_reward_that_raises_is_our_failure_and_no_score() -> None:
     trainer = FakeTrainer()
     own = reward_function(objective(reward="tests.trainer.example_rewards:failing_on_odd_samples"))
     outcome = scripted_stage(group, trainer, FakeSampler(group), reward=own).step(1)
-    assert [t.reward for t in group] == [0.0, None, 1.0, None, 0.0, None, 1.0, None]
+    assert [t.reward for t in outcome.trajectories] == [0.0, None, 1.0, None, 0.0, None, 1.0, None]
     assert len(trainer.batches[0].rows) == 4
     assert outcome.metrics["num_no_reward"] == 4
 
@@ -281,7 +281,7 @@ def test_b29_b35_a_step_with_nothing_to_train_updates_nothing_and_says_so(
     assert trainer.batches == []
     assert outcome.metrics["num_kept"] == 0
     assert outcome.metrics["num_dropped"] == 8
-    assert all(t.kept is False and t.reason for t in group)
+    assert all(t.kept is False and t.reason for t in outcome.trajectories)
     assert any("no group has spread" in line for line in outcome.alarms)
     assert sampler.versions == [1]
     assert not any(isinstance(value, float) and math.isnan(value) for value in outcome.metrics.values())

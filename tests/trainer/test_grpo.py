@@ -16,7 +16,8 @@ from tests.trainer.fakes import AdmitAll, ScriptedTool
 from tests.trainer.tiny_checkpoint import VOCAB, tiny_config
 from trainer.engines.local import LocalEngine
 from trainer.rollout.chat import chat_format
-from trainer.rollout.loop import RolloutLoop, RolloutSettings, Task
+from trainer.rollout.loop import RolloutLoop
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.update.grpo import GrpoTrainer, UpdateBatch
 from trainer.update.training_rows import Row, row_of

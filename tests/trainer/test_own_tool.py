@@ -16,7 +16,7 @@ from sandbox.client.client import Sandbox
 from sandbox.client.equal_calls import EqualCalls
 from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
 from trainer.rollout.chat import TURN_END, parse_own, rollout_chat
-from trainer.rollout.loop import Task
+from trainer.rollout.task import Task
 from trainer.rollout.tool import open_tool
 from trainer.rollout.user_tool import load_own_tool
 

@@ -79,8 +79,8 @@ def test_the_example_of_the_guide_is_the_one_that_is_tested(project_root: Path, 
     assert "over 100 tokens" in guide
     reward = own("short_and_right")
     right = "</reason><answer>\\boxed{4}</answer>"
-    short, long = a_rollout(right), a_rollout(right)
-    long.mask = [False] + [True] * 101
+    short = a_rollout(right)
+    long = replace(short, mask=[False] + [True] * 101)
     assert reward(PROBLEM, short).verdict is VerdictKind.CORRECT
     assert reward(PROBLEM, long).verdict is VerdictKind.WRONG
 

@@ -14,19 +14,20 @@ import torch
 
 from records.problem import Problem
 from records.tool_call import Status
-from records.trajectory import CallKind, StopReason, Trajectory
+from records.trajectory import CallKind, Rollout, StopReason
 from records.trajectory_files import read_parquet, write_parquet
+from records.trajectory_row import to_row
 from records.verdict import Verdict, VerdictKind
 from tests.trainer.stages import real_stage
 from trainer.selection.reward import even_ids
-from trainer.selection.roc import Reason
+from trainer.selection.roc import SelectionReason
 from trainer.stages.rl import StepOutcome, note, split_by_group
 from trainer.update.training_rows import Row
 
 
 def frozen(outcome: StepOutcome) -> str:
     """Metrics and trajectories as text, the clock left out."""
-    return json.dumps([outcome.metrics, [t.to_json() for t in outcome.trajectories]], sort_keys=True)
+    return json.dumps([outcome.metrics, [to_row(t) for t in outcome.trajectories]], sort_keys=True)
 
 
 def test_a_step_loses_no_rollout_and_says_of_each_what_became_of_it(tiny_checkpoint: Path) -> None:
@@ -35,7 +36,7 @@ def test_a_step_loses_no_rollout_and_says_of_each_what_became_of_it(tiny_checkpo
     outcome = stage.step(1)
     metrics, trajectories = outcome.metrics, outcome.trajectories
     assert len(trajectories) == 3 * 4 * 2 == metrics["num_rollouts"]
-    assert sum(metrics[f"num_{reason.value}"] for reason in Reason) == len(trajectories)
+    assert sum(metrics[f"num_{reason.value}"] for reason in SelectionReason) == len(trajectories)
     assert metrics["num_kept"] + metrics["num_dropped"] == len(trajectories)
     assert all(t.kept is not None and t.reason for t in trajectories)
     assert [t.key for t in trajectories] == sorted(t.key for t in trajectories)
@@ -61,7 +62,7 @@ def test_the_journal_and_the_file_of_trajectories_can_hold_a_step(
 
 
 def test_equal_rewards_update_nothing(tiny_checkpoint: Path) -> None:
-    def all_right(problem: Problem, trajectory: Trajectory) -> Verdict:
+    def all_right(problem: Problem, rollout: Rollout) -> Verdict:
         return Verdict(id=problem.id, verdict=VerdictKind.CORRECT)
 
     stage = real_stage(tiny_checkpoint, all_right)
@@ -79,10 +80,9 @@ def test_aborted_rollouts_are_graded_by_nobody_and_stand_in_no_baseline(tiny_che
 
     def losing(tasks: Any, policy_version: int) -> Iterator[Any]:
         """Our side loses the first half of each group."""
-        for trajectory, clock in sample(tasks, policy_version):
-            if trajectory.sample < 4:
-                trajectory.stop = StopReason.ABORTED
-            yield trajectory, clock
+        for rollout, clock in sample(tasks, policy_version):
+            lost = rollout.sample < 4
+            yield (replace(rollout, stop=StopReason.ABORTED) if lost else rollout), clock
 
     class Losing:
         engine_s = wait_s = 0.0

@@ -11,7 +11,7 @@ import pytest
 
 from records.problem import Problem
 from records.tool_call import Status, ToolCall, ToolError, ToolResult
-from records.trajectory import CallKind, StopReason, Trajectory
+from records.trajectory import CallKind, Rollout, StopReason
 from tests.trainer.fakes import (
     ANSWER,
     TOOL,
@@ -27,7 +27,8 @@ from tests.trainer.fakes import (
 )
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat
-from trainer.rollout.loop import RolloutLoop, Task, Tool
+from trainer.rollout.loop import RolloutLoop, Tool
+from trainer.rollout.task import Task
 from trainer.scheduling.kv_budget import KvBudgetPolicy
 from trainer.scheduling.policy import Assignment
 
@@ -73,7 +74,7 @@ class _SlowFuture(Future[ToolResult]):
         return self._answer
 
 
-def run(loop: RolloutLoop, num: int = 1) -> list[Trajectory]:
+def run(loop: RolloutLoop, num: int = 1) -> list[Rollout]:
     return [trajectory for trajectory, _ in loop.run(tasks(num))]
 
 
@@ -99,7 +100,6 @@ def varied(session: str, turn: int) -> str:
 def test_each_rollout_says_why_it_ended(turns: list[str], settings: dict[str, Any], stop: StopReason) -> None:
     (trajectory,) = roll(ScriptedEngine(script(*turns)), **settings)
     assert trajectory.stop is stop
-    assert trajectory.reward is None
     assert trajectory.policy_version == 3
 
 
@@ -133,7 +133,7 @@ def test_a_prompt_that_does_not_fit_is_counted_and_never_cut() -> None:
     loop = a_loop(engine)
     loop.settings = replace(loop.settings, max_prompt=20)
     ((trajectory, clock),) = loop.run(tasks())
-    assert (trajectory.stop, trajectory.reason) == (StopReason.CONTEXT, "prompt does not fit")
+    assert (trajectory.stop, trajectory.detail) == (StopReason.CONTEXT, "prompt does not fit")
     assert (trajectory.ids, trajectory.turns, engine.requests) == ([], [], [])
     assert clock.num_retries == 0
 
@@ -220,7 +220,7 @@ def test_what_our_side_lost_is_tried_so_often_for_each_call_and_then_aborts(stat
 
     tool = ScriptedTool(statuses=[status] * 9)
     (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)), tool)
-    assert (trajectory.stop, trajectory.reason) == (StopReason.ABORTED, f"tool: {status}")
+    assert (trajectory.stop, trajectory.detail) == (StopReason.ABORTED, f"tool: {status}")
     assert len(tool.calls) == 3
     assert trajectory.turns[0].result is None
 
@@ -285,7 +285,7 @@ class OneAtATime(ScriptedEngine):
         return super().advance(timeout_s)
 
 
-def deterministic(latency: Callable[[ToolCall], int]) -> tuple[list[Trajectory], list[list[str]]]:
+def deterministic(latency: Callable[[ToolCall], int]) -> tuple[list[Rollout], list[list[str]]]:
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
     loop.tool = SlowTool(engine, latency)

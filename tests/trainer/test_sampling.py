@@ -14,13 +14,14 @@ from config.resolve import resolve
 from records.errors import ConfigError
 from records.problem import Problem
 from records.tool_call import Status, ToolCall
-from records.trajectory import StopReason, Trajectory
+from records.trajectory import GradedRollout, Rollout, StopReason, Trajectory
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import chat_format, parse_turn, response_text
-from trainer.rollout.loop import RolloutClock, Task
+from trainer.rollout.loop import RolloutClock
 from trainer.rollout.resumable import CHUNK, sample_in_chunks
 from trainer.rollout.sampler import open_sampler, require_positions, rl_settings
+from trainer.rollout.task import Task
 from trainer.rollout.tool import ToolOff, limits_of
 
 
@@ -83,28 +84,32 @@ class Counting:
             CHAT.of(config), config.rl.rl1, run="r", stage="rl1", runtime=config.runtime
         )
 
-    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
+    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:
         self.asked.append(len(tasks))
         for number, task in enumerate(reversed(tasks)):
             if number == self.dies_after:
                 raise KeyboardInterrupt
-            trajectory = Trajectory(
+            rollout = Rollout(
                 run="r", checkpoint="c", benchmark="b", problem=task.problem.id, sample=task.sample, ids=[1, 2],
                 mask=[False, True], logprob=[0.0, -0.1], prompt_len=1, stop=StopReason.ANSWER,
             )  # fmt: skip
-            yield trajectory, RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)
+            yield rollout, RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)
+
+
+def ungraded(rollout: Rollout) -> GradedRollout:
+    return rollout.graded(reward=None)
 
 
 def test_finished_chunks_are_read_back_and_only_the_others_sampled(tmp_path: Path) -> None:
     problem = Problem(id="p", prompt="", answer="")
     tasks = [Task(problem=problem, sample=i) for i in range(2 * CHUNK + 5)]
 
-    def finish(trajectory: Trajectory) -> None:
-        trajectory.reward = float(trajectory.sample % 2)
+    def grade(rollout: Rollout) -> GradedRollout:
+        return rollout.graded(reward=float(rollout.sample % 2))
 
     def sample(sampler: Any, work: WorkDir) -> list[Trajectory]:
         return sample_in_chunks(
-            sampler, tasks, work, name="rollouts", label="filter", policy_version=0, finish=finish
+            sampler, tasks, work, name="rollouts", label="filter", policy_version=0, grade=grade
         )
 
     with WorkDir.open(tmp_path / "w", "a") as work:
@@ -127,9 +132,7 @@ def test_what_a_kill_leaves_of_a_chunk_counts_where_batches_decide_nothing(
     tasks = [Task(problem=problem, sample=i) for i in range(20)]
 
     def sample(sampler: Any, work: WorkDir) -> list[Trajectory]:
-        return sample_in_chunks(
-            sampler, tasks, work, name="b", label="b", policy_version=0, finish=lambda trajectory: None
-        )
+        return sample_in_chunks(sampler, tasks, work, name="b", label="b", policy_version=0, grade=ungraded)
 
     with WorkDir.open(tmp_path / "straight", "a") as work:
         straight = sample(Counting(deterministic=deterministic), work)
@@ -153,9 +156,7 @@ def test_a_chunk_that_is_not_what_was_written_is_sampled_again(
     tasks = [Task(problem=Problem(id="p", prompt="", answer=""), sample=i) for i in range(CHUNK + 5)]
 
     def sample(sampler: Any, work: WorkDir) -> list[Trajectory]:
-        return sample_in_chunks(
-            sampler, tasks, work, name="b", label="b", policy_version=0, finish=lambda trajectory: None
-        )
+        return sample_in_chunks(sampler, tasks, work, name="b", label="b", policy_version=0, grade=ungraded)
 
     with WorkDir.open(tmp_path / "w", "a") as work:
         first = sample(Counting(), work)
@@ -184,15 +185,13 @@ def test_samples_of_another_chunk_or_twice_in_a_journal_are_not_taken(tmp_path: 
         with pytest.raises(KeyboardInterrupt):
             sample_in_chunks(
                 Counting(deterministic=False, dies_after=2), tasks, work, name="b", label="b", policy_version=0,
-                finish=lambda trajectory: None,
+                grade=ungraded,
             )  # fmt: skip
         (journal,) = work.path.glob("b/*.journal")
         text = journal.read_text()
         journal.write_text(text * 2 + text.replace('"sample": ', '"sample": 9'))
         again = Counting(deterministic=False)
-        done = sample_in_chunks(
-            again, tasks, work, name="b", label="b", policy_version=0, finish=lambda trajectory: None
-        )
+        done = sample_in_chunks(again, tasks, work, name="b", label="b", policy_version=0, grade=ungraded)
     assert [t.sample for t in done] == [0, 1, 2, 3]
     assert again.asked == [2]
 

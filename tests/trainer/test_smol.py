@@ -14,7 +14,8 @@ from tests.trainer.fakes import AdmitAll, ScriptedTool
 from tests.trainer.tiny_models import teacher_forced
 from trainer.engines.local import LocalEngine
 from trainer.rollout.chat import chat_format
-from trainer.rollout.loop import RolloutLoop, RolloutSettings, Task
+from trainer.rollout.loop import RolloutLoop
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.template_check import check_template
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.stages.base_checkpoint import _copy_pretrained

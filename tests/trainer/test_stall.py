@@ -11,7 +11,7 @@ import pytest
 
 from records.errors import ConfigError
 from records.problem import Problem
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, SelectionReason, StopReason, Trajectory, Turn
 from tests.trainer.fakes import TOOL, CharCodec
 from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, objective, scripted_stage
 from trainer.jobs.work_folder import WorkDir
@@ -184,7 +184,7 @@ def test_filtered_overlong_rollouts_are_those_of_both_ends_of_the_budget() -> No
     ]
     stage = scripted_stage(group, FakeTrainer(), FakeSampler(group))
     outcome = replace(stage, objective=objective(group_size=4, overlong="filter")).step(1)
-    assert [t.reason for t in group[:2]] == ["overlong"] * 2
+    assert [t.selection for t in outcome.trajectories[:2]] == [SelectionReason.OVERLONG] * 2
     assert outcome.metrics["num_overlong"] == 2
 
 

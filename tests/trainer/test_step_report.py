@@ -12,7 +12,7 @@ import pytest
 
 from config.objective import RocSelection
 from records.tool_call import Status, ToolResult
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, SelectionReason, StopReason, Trajectory, Turn
 from tests.trainer.fakes import ANSWER, CharCodec, call_text
 from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, real_stage, scripted_stage
 from trainer.metrics.alarms import alarms
@@ -45,9 +45,11 @@ def a_group() -> list[Trajectory]:
         return Turn(text="", start=1, end=2, call=CallKind.EXECUTED, code="1", result=result)
 
     group = [a_rollout("p", i, "4" if i % 2 else "5") for i in range(8)]
-    for i, trajectory in enumerate(group):
-        trajectory.turns = [call(Status.OK if i % 4 else Status.ERROR), call(Status.OK), *trajectory.turns]
-    return group
+    first = [call(Status.OK if i % 4 else Status.ERROR) for i in range(8)]
+    return [
+        replace(one, turns=[call_1, call(Status.OK), *one.turns])
+        for one, call_1 in zip(group, first, strict=True)
+    ]
 
 
 def test_the_metrics_of_a_real_step_hold_every_quantity_that_has_a_case(tiny_checkpoint: Path) -> None:
@@ -82,8 +84,9 @@ def test_every_rollout_of_a_step_is_counted_under_one_reason(rule: RocSelection)
     roc = stage.objective.roc.model_copy(update={"selection": rule, "oversample": 1 if rule == "none" else 2})
     size = 8 if rule == "none" else 4
     stage.objective = stage.objective.model_copy(update={"roc": roc, "group_size": size})
-    metrics = stage.step(1).metrics
-    reasons = [name for name in metrics if name in {f"num_{t.reason}" for t in group}]
+    outcome = stage.step(1)
+    metrics = outcome.metrics
+    reasons = [name for name in metrics if name in {f"num_{t.reason}" for t in outcome.trajectories}]
     assert sum(metrics[name] for name in reasons) == 8
     assert metrics["num_kept"] == (8 if rule == "none" else 4)
 
@@ -116,15 +119,12 @@ def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
     group += [spoken(i, "5", "6", Status.OK) for i in range(6, 8)]
     kept = {}
     for rule in (RocSelection.RELEASE, RocSelection.PAPER):
-        for trajectory in group:
-            trajectory.kept, trajectory.reason = None, ""
         sampler = FakeSampler(group)
         sampler.codec = codec
         stage = scripted_stage(group, FakeTrainer(), sampler)
         roc = stage.objective.roc.model_copy(update={"selection": rule, "epsilon": 1e-9})
         stage.objective = stage.objective.model_copy(update={"roc": roc})
-        stage.step(1)
-        kept[rule] = {t.sample for t in group if t.kept and t.reward}
+        kept[rule] = {t.sample for t in stage.step(1).trajectories if t.kept and t.reward}
     assert kept[RocSelection.RELEASE] <= {3, 4, 5}
     assert kept[RocSelection.PAPER] <= {0, 1, 2}
 
@@ -147,8 +147,8 @@ def a_conversation() -> Trajectory:
     mask = [on for text, on in pieces for _ in codec.encode(text)]
     return Trajectory(
         run="r", checkpoint="c", benchmark="rl1", problem="p", sample=1, step=3, ids=ids, mask=mask,
-        logprob=[-0.25 if on else 0.0 for on in mask], prompt_len=len(codec.encode(prompt)), kept=True, reason="kept",
-        reward=1.0, stop=StopReason.ANSWER,
+        logprob=[-0.25 if on else 0.0 for on in mask], prompt_len=len(codec.encode(prompt)), reward=1.0,
+        selection=SelectionReason.KEPT, stop=StopReason.ANSWER,
     )  # fmt: skip
 
 
@@ -163,7 +163,7 @@ def test_a_rollout_as_text_shows_what_was_sampled_and_each_token_of_the_loss() -
     assert [line[1] == "loss" for line in listed] == trajectory.mask
     assert [int(line[0]) for line in listed] == list(range(len(trajectory.ids)))
     assert all(line[2] == "-0.2500" for line in listed if line[1] == "loss")
-    dropped = rollout_text(replace(trajectory, kept=False), CharCodec())
+    dropped = rollout_text(replace(trajectory, selection=SelectionReason.NOT_DRAWN), CharCodec())
     assert "loss  " not in dropped
     assert "  sampled  " in dropped
 
@@ -179,7 +179,14 @@ def test_a_long_rollout_lists_its_first_tokens_and_says_how_many_follow() -> Non
 
 
 def test_one_trained_and_one_dropped_rollout_are_shown() -> None:
-    group = [replace(a_conversation(), sample=i, kept=i in (2, 4)) for i in range(6)]
+    group = [
+        replace(
+            a_conversation(),
+            sample=i,
+            selection=SelectionReason.KEPT if i in (2, 4) else SelectionReason.NOT_DRAWN,
+        )
+        for i in range(6)
+    ]
     assert [t.sample for t in chosen(group[::-1])] == [2, 0]
     assert chosen([]) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def tiny_model(architecture: str = "qwen3", *, seed: int = 0, spread: float = 0.
     return model.eval()
 
 
-def teacher_forced(model: PreTrainedModel, ids: list[int], temperature: float = 1.0) -> torch.Tensor:
+def teacher_forced(model: PreTrainedModel, ids: Sequence[int], temperature: float = 1.0) -> torch.Tensor:
     """Log-prob of each id after the first, by one pass of the transformers module."""
     with torch.inference_mode():
         scores = model(torch.tensor([ids])).logits[0, :-1].float() / temperature

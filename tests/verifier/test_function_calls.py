@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from records.problem import Problem
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, Rollout, StopReason, Turn
 from records.verdict import VerdictKind
 from verifier.benchmarks import benchmark
 from verifier.benchmarks.bfcl_calls import CATEGORIES, Call, NoCalls, check, decode, overall, overall_v4
@@ -125,8 +125,10 @@ def test_calls_that_break_the_published_check_are_unparsed_and_no_exception() ->
     problem = Problem(
         id="p", prompt="", answer='[{"f": {"a": [1]}}]', family="simple", params='{"function": []}'
     )
-    sample = Trajectory(run="r", checkpoint="c", benchmark="b", problem="p", sample=0, stop=StopReason.ANSWER)
-    sample.turns = [Turn(text="[f(a=1)]", start=0, end=0, call=CallKind.NONE)]
+    turns = [Turn(text="[f(a=1)]", start=0, end=0, call=CallKind.NONE)]
+    sample = Rollout(
+        run="r", checkpoint="c", benchmark="b", problem="p", sample=0, stop=StopReason.ANSWER, turns=turns
+    )
     (verdict,) = grade_single_turn(problem, sample).values()
     assert verdict.verdict is VerdictKind.UNPARSED
     assert "the published check breaks" in verdict.rule

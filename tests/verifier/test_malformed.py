@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from records.problem import Problem
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, Rollout, StopReason, Turn
 from records.verdict import VerdictKind
 from tests.verifier.cases import CASES, OPEN, PROMPT, STATED
 from verifier.benchmarks.bfcl_episodes import safe_calls
@@ -93,8 +93,10 @@ def calls(draw: random.Random) -> VerdictKind:
         family=draw.choice(("simple", "java", "parallel", "live_multiple", "irrelevance")),
         params=json.dumps({"function": FUNCTIONS}),
     )
-    sample = Trajectory(run="r", checkpoint="c", benchmark="b", problem="p", sample=0, stop=StopReason.ANSWER)
-    sample.turns = [Turn(text=text, start=0, end=0, call=CallKind.NONE)]
+    turns = [Turn(text=text, start=0, end=0, call=CallKind.NONE)]
+    sample = Rollout(
+        run="r", checkpoint="c", benchmark="b", problem="p", sample=0, stop=StopReason.ANSWER, turns=turns
+    )
     return grade_single_turn(problem, sample)["strict"].verdict
 
 

@@ -1,4 +1,4 @@
-"""Some rollouts of a step as text: what was said, and token by token what the loss sees."""
+"""`rollout_text`: a rollout as text, with the tokens that the loss sees."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ MOST_TOKENS = 512
 def chosen(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """The first rollout that is trained and the first that is not, by key: the same ones in a repeated run.
 
+    >>> from records.trajectory import SelectionReason
+    >>> KEPT, NOT_DRAWN = SelectionReason.KEPT, SelectionReason.NOT_DRAWN
     >>> names = dict(run="", checkpoint="", benchmark="", problem="p")
-    >>> rollouts = [Trajectory(**names, sample=sample, kept=sample in (1, 2)) for sample in (2, 0, 1, 3)]
+    >>> rollouts = [Trajectory(**names, sample=i, selection=KEPT if i in (1, 2) else NOT_DRAWN) for i in (2, 0, 1, 3)]
     >>> [trajectory.sample for trajectory in chosen(rollouts)]
     [1, 0]
     """

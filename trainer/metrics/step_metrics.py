@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from records.tool_call import Status
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.trajectory import CallKind, GradedRollout, Rollout, StopReason, Turn
 from records.verdict import Verdict, VerdictKind
 from verifier.graders.policy import GraderName
 from verifier.turn import read_turn
@@ -52,66 +52,64 @@ class StepClock:
         return asdict(self)
 
 
-def is_correct(trajectory: Trajectory) -> bool:
+def is_correct(rollout: GradedRollout) -> bool:
     """What the grader said, whatever an experiment makes of the reward; an ungraded rollout is not correct.
 
     Without a grader's verdict a positive reward stands in.
 
     >>> from records.verdict import Verdict, VerdictKind
     >>> wrong = Verdict(id="p", verdict=VerdictKind.WRONG, rule="", grader="strict")
-    >>> is_correct(Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
+    >>> is_correct(GradedRollout(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
     ...     verdicts={"strict": wrong}))
     False
     """
-    verdict = _verdict_of(trajectory)
-    return is_rewarded(trajectory) if verdict is None else verdict.verdict is VerdictKind.CORRECT
+    verdict = _verdict_of(rollout)
+    return is_rewarded(rollout) if verdict is None else verdict.verdict is VerdictKind.CORRECT
 
 
-def is_graded(trajectory: Trajectory) -> bool:
+def is_graded(rollout: GradedRollout) -> bool:
     """Whether it is known to be correct or not: a failure of the grader is no wrong answer, whatever the reward.
 
     >>> from records.verdict import Verdict, VerdictKind
     >>> broken = Verdict(id="p", verdict=VerdictKind.INFRA_FAILED, rule="", grader="strict")
-    >>> is_graded(Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
+    >>> is_graded(GradedRollout(run="", checkpoint="", benchmark="", problem="p", sample=0, reward=1.0,
     ...     verdicts={"strict": broken}))
     False
     """
-    verdict = _verdict_of(trajectory)
-    return (
-        trajectory.reward is not None if verdict is None else verdict.verdict is not VerdictKind.INFRA_FAILED
-    )
+    verdict = _verdict_of(rollout)
+    return rollout.reward is not None if verdict is None else verdict.verdict is not VerdictKind.INFRA_FAILED
 
 
-def _verdict_of(trajectory: Trajectory) -> Verdict | None:
-    return next((v for g, v in trajectory.verdicts.items() if g in GRADERS), None)
+def _verdict_of(rollout: GradedRollout) -> Verdict | None:
+    return next((v for g, v in rollout.verdicts.items() if g in GRADERS), None)
 
 
-def is_rewarded(trajectory: Trajectory) -> bool:
+def is_rewarded(rollout: GradedRollout) -> bool:
     """A positive reward: one of the rollouts that RoC calls positive."""
-    return trajectory.reward is not None and trajectory.reward > 0
+    return rollout.reward is not None and rollout.reward > 0
 
 
-def is_lost(trajectory: Trajectory) -> bool:
+def is_lost(rollout: Rollout) -> bool:
     """Engine, sandbox or reward of ours ended it: it says nothing about the policy."""
-    return not trajectory.stop.is_models
+    return not rollout.stop.is_models
 
 
-def is_lost_call(trajectory: Trajectory) -> bool:
+def is_lost_call(rollout: Rollout) -> bool:
     """The rollout was lost with its last tool call, which gave no result."""
-    last = trajectory.turns[-1] if trajectory.turns else None
-    return is_lost(trajectory) and last is not None and last.call is CallKind.EXECUTED and last.result is None
+    last = rollout.turns[-1] if rollout.turns else None
+    return is_lost(rollout) and last is not None and last.call is CallKind.EXECUTED and last.result is None
 
 
-def is_played(trajectory: Trajectory) -> bool:
+def is_played(rollout: Rollout) -> bool:
     """The policy was asked and went on to an end of its own."""
-    return not is_lost(trajectory) and bool(trajectory.turns)
+    return not is_lost(rollout) and bool(rollout.turns)
 
 
-def calls_of(trajectory: Trajectory) -> list[Turn]:
+def calls_of(rollout: Rollout) -> list[Turn]:
     """Turns whose call counts: the model's mistakes and what ran; not the unexecuted call of the last turn."""
     return [
         turn
-        for turn in trajectory.turns
+        for turn in rollout.turns
         if turn.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL)
         or (turn.call is CallKind.EXECUTED and turn.result is not None)
     ]
@@ -122,32 +120,32 @@ def is_failed_call(turn: Turn) -> bool:
     return turn.result is None or turn.result.status is not Status.OK
 
 
-def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+def rollout_metrics(rollouts: Sequence[GradedRollout]) -> dict[str, float]:
     """Behaviour of one batch of raw rollouts.
 
     >>> turn = Turn(text="<answer>", start=1, end=3, call=CallKind.NONE)
-    >>> one = Trajectory(run="r", checkpoint="c", benchmark="rl1", problem="p", sample=0, ids=[1, 2, 3],
+    >>> one = GradedRollout(run="r", checkpoint="c", benchmark="rl1", problem="p", sample=0, ids=[1, 2, 3],
     ...     mask=[False, True, True], logprob=[0.0, -1.0, -1.0], prompt_len=1, turns=[turn], reward=1.0,
     ...     stop=StopReason.ANSWER)
     >>> metrics = rollout_metrics([one])
     >>> metrics["accuracy"], metrics["response_len_mean"], metrics["no_tool_frac"]
     (1.0, 2.0, 1.0)
     """
-    played = [t for t in trajectories if is_played(t)]
-    graded = [t for t in trajectories if is_graded(t)]
+    played = [t for t in rollouts if is_played(t)]
+    graded = [t for t in rollouts if is_graded(t)]
     correct = [t for t in graded if is_correct(t)]
     calls = [calls_of(t) for t in played]
     correct_calls = [calls_of(t) for t in correct]
     first_calls = [c[0] for c in calls if c]
     metrics: dict[str, float] = {
-        "num_rollouts": len(trajectories),
+        "num_rollouts": len(rollouts),
         "num_graded": len(graded),
-        "num_aborted": sum(is_lost(t) for t in trajectories),
-        "num_prompt_unfit": sum(not t.turns and not is_lost(t) for t in trajectories),
-        "num_sampled_tokens": sum(t.num_sampled for t in trajectories),
-        "num_tool_calls": sum(len(calls_of(t)) for t in trajectories),
-        "num_tool_calls_run": sum(turn.result is not None for t in trajectories for turn in t.turns),
-        "num_tool_calls_lost": sum(is_lost_call(t) for t in trajectories),
+        "num_aborted": sum(is_lost(t) for t in rollouts),
+        "num_prompt_unfit": sum(not t.turns and not is_lost(t) for t in rollouts),
+        "num_sampled_tokens": sum(t.num_sampled for t in rollouts),
+        "num_tool_calls": sum(len(calls_of(t)) for t in rollouts),
+        "num_tool_calls_run": sum(turn.result is not None for t in rollouts for turn in t.turns),
+        "num_tool_calls_lost": sum(is_lost_call(t) for t in rollouts),
     }
     failed = [is_failed_call(turn) for c in correct_calls for turn in c]
     metrics |= {"num_tool_calls_correct": len(failed), "num_tool_errors_correct": sum(failed)}
@@ -178,7 +176,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     return metrics
 
 
-def group_metrics(groups: Iterable[Sequence[Trajectory]]) -> dict[str, float]:
+def group_metrics(groups: Iterable[Sequence[GradedRollout]]) -> dict[str, float]:
     """Shares of groups that carry no gradient, among groups with at least one graded rollout."""
     outcomes: Counter[str] = Counter()
     for group in groups:
@@ -209,9 +207,9 @@ def _is_idle(turn: Turn) -> bool:
     return not _asks(turn) and "<answer>" not in turn.text
 
 
-def _ended_turns(trajectory: Trajectory) -> list[Turn]:
+def _ended_turns(rollout: Rollout) -> Sequence[Turn]:
     """Turns that the policy ended itself: not the one that the budget cut."""
-    return trajectory.turns[:-1] if trajectory.stop is StopReason.LENGTH else trajectory.turns
+    return rollout.turns[:-1] if rollout.stop is StopReason.LENGTH else rollout.turns
 
 
 def _mean(name: str, values: Sequence[float]) -> dict[str, float]:
@@ -224,13 +222,13 @@ def _repeats(calls: Sequence[Turn]) -> bool:
     return len(set(codes)) < len(codes)
 
 
-def _num_answers(trajectory: Trajectory) -> int:
-    return sum(read_turn(turn.text).num_answers for turn in trajectory.turns)
+def _num_answers(rollout: Rollout) -> int:
+    return sum(read_turn(turn.text).num_answers for turn in rollout.turns)
 
 
-def _tokens_after_first_error(trajectories: Iterable[Trajectory]) -> Iterable[int]:
+def _tokens_after_first_error(rollouts: Iterable[GradedRollout]) -> Iterable[int]:
     """Sampled tokens after the first failed call, for rollouts that have one."""
-    for trajectory in trajectories:
-        failed = [turn for turn in calls_of(trajectory) if is_failed_call(turn)]
+    for rollout in rollouts:
+        failed = [turn for turn in calls_of(rollout) if is_failed_call(turn)]
         if failed:
-            yield sum(trajectory.mask[failed[0].end :])
+            yield sum(rollout.mask[failed[0].end :])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -51,7 +51,7 @@ class Codec(Protocol):
         """Ids of the text alone, nothing added; no control token comes of foreign text (`chat_text`)."""
         ...
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, special tokens included."""
         ...
 

@@ -1,4 +1,4 @@
-"""The rollout loop: problems in, trajectories out; tools run while the engines go on decoding.
+"""The rollout loop: tasks in, rollouts out; tools run while the engines go on decoding.
 
 One loop drives any number of engines (`trainer.engines.protocol.Engine`); a scheduling policy assigns each rollout.
 A rollout that calls the tool leaves its engine at once. Deterministic runs let it rejoin exactly
@@ -17,14 +17,15 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from records.problem import Problem
 from records.seeds import derive_seed
-from records.tool_call import Limits, Status, ToolCall, ToolResult
-from records.trajectory import CallKind, StopReason, Trajectory, Turn
+from records.tool_call import Status, ToolCall, ToolResult
+from records.trajectory import CallKind, Rollout, StopReason
 from sandbox.client.near_limit import is_near_limit
 from trainer.engines.protocol import Engine
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat, Codec, ParsedTurn, response_text
+from trainer.rollout.draft import RolloutDraft
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 
@@ -37,39 +38,8 @@ class Tool(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One rollout to make."""
-
-    problem: Problem
-    sample: int
-    step: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutSettings:
-    """What all rollouts of one batch share."""
-
-    run: str
-    checkpoint: str
-    benchmark: str
-    control: str = "none"
-    max_prompt: int
-    max_response: int
-    max_turns: int
-    temperature: float
-    top_p: float
-    seed: int
-    policy_version: int
-    limits: Limits
-    rejoin_iterations: int | None
-    """None: rejoin when the tool answers (not repeatable)."""
-    num_retries: int = 2
-    """Of a call that our side lost."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutClock:
-    """What depended on the clock; kept apart so that trajectories repeat bit for bit."""
+    """What depended on the clock; kept apart so that rollouts repeat bit for bit."""
 
     tool_s: float
     """Wall seconds from a call's submission until its result was used, summed over calls: in a deterministic run the
@@ -86,9 +56,7 @@ class RolloutClock:
 class _Live:
     """A rollout under way."""
 
-    task: Task
-    session: str
-    trajectory: Trajectory
+    draft: RolloutDraft
     parsed: ParsedTurn | None = None
     call: ToolCall | None = None
     future: Future[ToolResult] | None = None
@@ -101,6 +69,20 @@ class _Live:
     tool_s: float = 0.0
     cpu_s: float = 0.0
     queue_s: float = 0.0
+
+    @property
+    def session(self) -> str:
+        return self.draft.session
+
+    @property
+    def clock(self) -> RolloutClock:
+        return RolloutClock(
+            tool_s=self.tool_s,
+            cpu_s=self.cpu_s,
+            queue_s=self.queue_s,
+            num_retries=self.num_retries,
+            num_near_limit=self.num_near_limit,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,12 +115,12 @@ class RolloutLoop:
             )
         self._turn_end_id = ids[0]
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Trajectory, RolloutClock]]:
-        """Yield each task's trajectory as it ends. Order is repeatable in deterministic runs."""
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Rollout, RolloutClock]]:
+        """Yield each task's rollout as it ends. Order is repeatable in deterministic runs."""
         for task in tasks:
-            live = self._begin(task)
-            if live is None:
-                yield self._unfit(task), _NO_CLOCK
+            unfit = self._begin(RolloutDraft.of(task, self.settings))
+            if unfit is not None:
+                yield unfit, _NO_CLOCK
         while self._live:
             for live in self._returning():
                 yield from self._finish_if_ended(self._rejoin(live), live)
@@ -148,98 +130,68 @@ class RolloutLoop:
 
     # --- one rollout ---------------------------------------------------------------------------------------
 
-    def _begin(self, task: Task) -> _Live | None:
-        settings = self.settings
-        ids = self.codec.encode(self.chat.prompt(task.problem.prompt))
-        if len(ids) > settings.max_prompt:
-            return None
-        trajectory = self._empty_trajectory(task)
-        trajectory.ids, trajectory.prompt_len = list(ids), len(ids)
-        trajectory.mask, trajectory.logprob = [False] * len(ids), [0.0] * len(ids)
-        session = f"{settings.benchmark}/{task.step}/{task.problem.id}/{task.sample}"
-        if session in self._live:
-            raise ValueError(f"two rollouts are called {session}; problem ids must be unique within a batch")
-        live = _Live(task=task, session=session, trajectory=trajectory)
-        self._live[session] = live
+    def _begin(self, draft: RolloutDraft) -> Rollout | None:
+        """Admit a rollout; returns it ended where its prompt is longer than the model can take: it is never cut."""
+        ids = self.codec.encode(self.chat.prompt(draft.task.problem.prompt))
+        if len(ids) > self.settings.max_prompt:
+            return draft.end(StopReason.CONTEXT, "prompt does not fit")
+        draft.open(ids)
+        if draft.session in self._live:
+            raise ValueError(
+                f"two rollouts are called {draft.session}; problem ids must be unique within a batch"
+            )
+        live = _Live(draft=draft)
+        self._live[draft.session] = live
         self._arrive(live, first=True)
-        return live
-
-    def _empty_trajectory(self, task: Task) -> Trajectory:
-        settings = self.settings
-        return Trajectory(
-            run=settings.run,
-            checkpoint=settings.checkpoint,
-            benchmark=settings.benchmark,
-            problem=task.problem.id,
-            sample=task.sample,
-            step=task.step,
-            control=settings.control,
-            T=settings.temperature,
-            top_p=settings.top_p,
-            seed=derive_seed(settings.seed, settings.benchmark, task.step, task.problem.id, task.sample),
-            policy_version=settings.policy_version,
-        )
-
-    def _unfit(self, task: Task) -> Trajectory:
-        """A prompt longer than the model can take: nothing sampled, counted as such, never cut."""
-        trajectory = self._empty_trajectory(task)
-        trajectory.stop, trajectory.reason = StopReason.CONTEXT, "prompt does not fit"
-        return trajectory
+        return None
 
     def _arrive(self, live: _Live, *, first: bool) -> None:
         arrival = Arrival(
             session=live.session,
-            group=live.task.problem.id,
-            context_tokens=len(live.trajectory.ids),
-            max_new=self.settings.max_response - live.trajectory.response_len,
+            group=live.draft.task.problem.id,
+            context_tokens=len(live.draft.ids),
+            max_new=self.settings.max_response - live.draft.response_len,
             first=first,
         )
         self._assign(self.policy.on_arrive(arrival, float(self.cycle)))
 
     def _assign(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:
-            trajectory = self._live[assignment.session].trajectory
+            draft = self._live[assignment.session].draft
             self._decoding[assignment.session] = assignment.engine
             self.engines[assignment.engine].submit(
                 GenerateRequest(
-                    ids=trajectory.ids,
-                    max_new=self.settings.max_response - trajectory.response_len,
-                    seed=derive_seed(trajectory.seed, len(trajectory.turns)),
+                    ids=draft.ids,
+                    max_new=self.settings.max_response - draft.response_len,
+                    seed=draft.turn_seed,
                     stop_ids=(self._turn_end_id,),
                     session=assignment.session,
                     policy_version=self.settings.policy_version,
                 )
             )
 
-    def _end_turn(self, live: _Live, completion: Completion) -> StopReason | None:
-        """Take in what was sampled; decide what follows. None: the rollout goes on."""
-        trajectory = live.trajectory
-        start = len(trajectory.ids)
-        trajectory.ids += completion.ids
-        trajectory.logprob += completion.logprobs
-        trajectory.mask += [True] * len(completion.ids)
-        text = self.codec.decode(completion.ids)
+    def _end_turn(self, live: _Live, completion: Completion) -> Rollout | None:
+        """Append what was sampled and decide what follows; returns the rollout where it ended."""
+        draft = live.draft
         stopped = completion.finish is Finish.STOP
+        text = self.codec.decode(completion.ids)
         parsed = self.chat.parse(text) if stopped else ParsedTurn(call=CallKind.NONE)
-        trajectory.turns.append(
-            Turn(
-                text=text,
-                start=start,
-                end=len(trajectory.ids),
-                call=parsed.call,
-                num_extra_calls=parsed.num_extra_calls,
-                code=parsed.code or None,
-            )
+        draft.add_turn(
+            completion.ids,
+            completion.logprobs,
+            text,
+            call=parsed.call,
+            num_extra_calls=parsed.num_extra_calls,
+            code=parsed.code or None,
         )
         if completion.finish is Finish.LENGTH:
-            return StopReason.LENGTH
+            return draft.end(StopReason.LENGTH)
         if not stopped:
-            trajectory.reason = "engine"
-            return StopReason.ABORTED
+            return draft.end(StopReason.ABORTED, "engine")
         if parsed.call is CallKind.NONE:
-            return StopReason.ANSWER
-        if len(trajectory.turns) >= self.settings.max_turns:
-            return StopReason.MAX_TURNS
+            return draft.end(StopReason.ANSWER)
+        if len(draft.turns) >= self.settings.max_turns:
+            return draft.end(StopReason.MAX_TURNS)
         self._leave(live, parsed)
         return None
 
@@ -256,30 +208,27 @@ class RolloutLoop:
                 stdin=stdin,
                 session=live.session if self.chat.session else None,
                 limits=self.settings.limits,
-                seed=derive_seed(live.trajectory.seed, "call", live.num_calls),
+                seed=derive_seed(live.draft.seed, "call", live.num_calls),
             )
             live.future, live.submitted_at = self.tool.submit(live.call), time.monotonic()
         self._away[live.session] = live
-        self._assign(self.policy.on_turn_end(live.session, float(self.cycle), len(live.trajectory.ids)))
+        self._assign(self.policy.on_turn_end(live.session, float(self.cycle), len(live.draft.ids)))
 
-    def _rejoin(self, live: _Live) -> StopReason | None:
-        """Show the model what its call gave. None: it goes on."""
-        trajectory, parsed = live.trajectory, live.parsed
+    def _rejoin(self, live: _Live) -> Rollout | None:
+        """Show the model the result of its call; returns the rollout where it ended."""
+        draft, parsed = live.draft, live.parsed
         assert parsed is not None
         result = self._result_of(live)
         if result is not None and result.status.is_ours:
-            trajectory.reason = f"tool: {result.status}"
-            return StopReason.ABORTED
+            return draft.end(StopReason.ABORTED, f"tool: {result.status}")
         if result is not None:
-            trajectory.turns[-1] = replace(trajectory.turns[-1], result=result.without_clock())
+            draft.set_result(result)
         suffix = self.codec.encode(
             self.chat.tool_response(response_text(parsed, result, self.chat.response_chars))
         )
-        if trajectory.response_len + len(suffix) >= self.settings.max_response:
-            return StopReason.CONTEXT
-        trajectory.ids += suffix
-        trajectory.mask += [False] * len(suffix)
-        trajectory.logprob += [0.0] * len(suffix)
+        if draft.response_len + len(suffix) >= self.settings.max_response:
+            return draft.end(StopReason.CONTEXT)
+        draft.show(suffix)
         self._arrive(live, first=False)
         return None
 
@@ -311,28 +260,16 @@ class RolloutLoop:
         live.num_near_limit += is_near_limit(result, live.call.limits)
         return result
 
-    def _finish_if_ended(
-        self, stop: StopReason | None, live: _Live
-    ) -> Iterator[tuple[Trajectory, RolloutClock]]:
-        if stop is None:
+    def _finish_if_ended(self, ended: Rollout | None, live: _Live) -> Iterator[tuple[Rollout, RolloutClock]]:
+        if ended is None:
             return
-        live.trajectory.stop = stop
         del self._live[live.session]
         for engine in self.engines:
             engine.release(live.session)
         if self.chat.session and live.num_calls:
             self.tool.close_session(live.session)
-        self._assign(self.policy.on_finish(live.session, float(self.cycle), len(live.trajectory.ids)))
-        yield (
-            live.trajectory,
-            RolloutClock(
-                tool_s=live.tool_s,
-                cpu_s=live.cpu_s,
-                queue_s=live.queue_s,
-                num_retries=live.num_retries,
-                num_near_limit=live.num_near_limit,
-            ),
-        )
+        self._assign(self.policy.on_finish(live.session, float(self.cycle), len(ended.ids)))
+        yield ended, live.clock
 
     # --- all rollouts --------------------------------------------------------------------------------------
 

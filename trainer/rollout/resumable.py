@@ -1,6 +1,6 @@
-"""Sampling that survives a kill: tasks in fixed chunks, each chunk's trajectories in one shard.
+"""`sample_in_chunks`: sampling that survives a kill, in fixed chunks of tasks with one shard each.
 
-The chunks depend on the task list alone, so a resumed job makes the same batches, hence the same trajectories. Where
+The chunks depend on the task list alone, so a resumed job makes the same batches, hence the same rollouts. Where
 batches decide nothing (no bit-equal runs are asked for, or a server answers) a chunk is journalled sample by sample.
 """
 
@@ -11,25 +11,24 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from records.files import write_text
-from records.trajectory import Trajectory
+from records.trajectory import GradedRollout, Rollout, Trajectory
 from records.trajectory_files import read_shard, write_shard
+from records.trajectory_row import from_row, to_row
 from trainer.jobs.progress import Progress
 from trainer.jobs.work_folder import WorkDir
-from trainer.rollout.loop import RolloutClock, RolloutSettings, Task
+from trainer.rollout.loop import RolloutClock
+from trainer.rollout.task import RolloutSettings, Task
 
 CHUNK = 1024
 """Rollouts of one chunk: enough to fill a batch, few enough to lose little."""
 
 
 class Samples(Protocol):
-    """Makes trajectories of tasks: a rollout loop, or conversations."""
+    """Makes rollouts of tasks: a rollout loop, or conversations."""
 
     settings: RolloutSettings
 
-    def run(
-        self, tasks: Sequence[Task], policy_version: int
-    ) -> Iterator[tuple[Trajectory, RolloutClock]]: ...
+    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]: ...
 
 
 def sample_in_chunks(
@@ -40,9 +39,9 @@ def sample_in_chunks(
     name: str,
     label: str,
     policy_version: int,
-    finish: Callable[[Trajectory], None],
+    grade: Callable[[Rollout], GradedRollout],
 ) -> list[Trajectory]:
-    """Sample all tasks; `finish` grades each trajectory in place before it is stored. Sorted by key."""
+    """Sample all tasks and grade each rollout before it is stored. Sorted by key."""
     done: list[Trajectory] = []
     with Progress.show(label, len(tasks)) as progress:
         for start in range(0, len(tasks), CHUNK):
@@ -51,29 +50,29 @@ def sample_in_chunks(
             journal = (
                 None if sampler.settings.rejoin_iterations is not None else shard.with_suffix(".journal")
             )
-            trajectories = _stored(shard, work)
-            if trajectories is not None:
-                progress.advance(len(trajectories))
+            graded = _stored(shard, work)
+            if graded is not None:
+                progress.advance(len(graded))
             else:
-                trajectories = _read_journal(journal, chunk)
-                progress.advance(len(trajectories))
-                kept = {(t.problem, t.step, t.sample) for t in trajectories}
+                graded = _read_journal(journal, chunk)
+                progress.advance(len(graded))
+                kept = {(one.problem, one.step, one.sample) for one in graded}
                 missing = [task for task in chunk if (task.problem.id, task.step, task.sample) not in kept]
-                for trajectory, _ in sampler.run(missing, policy_version):
-                    finish(trajectory)
-                    trajectories.append(trajectory)
-                    _append(journal, trajectory)
+                for rollout, _ in sampler.run(missing, policy_version):
+                    one = grade(rollout).selected()
+                    graded.append(one)
+                    _append(journal, one)
                     progress.advance(1)
-                write_shard(trajectories, shard)
+                write_shard(graded, shard)
                 work.seal(0, shard)
                 if journal is not None:
                     journal.unlink(missing_ok=True)
-            done += trajectories
-    return sorted(done, key=lambda trajectory: trajectory.key)
+            done += graded
+    return sorted(done, key=lambda one: one.key)
 
 
 def _stored(shard: Path, work: WorkDir) -> list[Trajectory] | None:
-    """A chunk that was finished; None when there is none, or when it is not what was written (said in one line)."""
+    """A finished chunk; None when there is none, or, with one printed line, when the file was changed."""
     if not shard.is_file():
         return None
     if work.is_sealed(shard):
@@ -88,27 +87,27 @@ def _stored(shard: Path, work: WorkDir) -> list[Trajectory] | None:
 
 
 def _read_journal(journal: Path | None, chunk: Sequence[Task]) -> list[Trajectory]:
-    """Samples of a chunk that a kill cut short, each once; a line half written, or of another chunk, goes."""
+    """Rollouts of a chunk that a kill cut short, each once; a broken line, or one of another chunk, is dropped."""
     if journal is None or not journal.is_file():
         return []
     wanted = {(task.problem.id, task.step, task.sample) for task in chunk}
-    whole = []
+    whole: list[Trajectory] = []
     for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            trajectory = Trajectory.from_json(json.loads(line))
+            one = from_row(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
-        key = (trajectory.problem, trajectory.step, trajectory.sample)
+        key = (one.problem, one.step, one.sample)
         if key in wanted:
             wanted.remove(key)
-            whole.append(trajectory)
-    write_text(journal, "".join(json.dumps(trajectory.to_json()) + "\n" for trajectory in whole))
+            whole.append(one)
+    write_shard(whole, journal)
     return whole
 
 
-def _append(journal: Path | None, trajectory: Trajectory) -> None:
+def _append(journal: Path | None, one: Trajectory) -> None:
     if journal is None:
         return
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(trajectory.to_json()) + "\n")
+        lines.write(json.dumps(to_row(one)) + "\n")

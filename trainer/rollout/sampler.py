@@ -11,10 +11,11 @@ from config.commands import RolloutView
 from config.model import Control, RolloutSection, RuntimeSection, SandboxSection, StageSection
 from records.errors import ConfigError
 from records.files import read_json
-from records.trajectory import Trajectory
+from records.trajectory import Rollout
 from trainer.engines.local import LocalEngine
 from trainer.rollout.chat import ChatFormat, rollout_chat
-from trainer.rollout.loop import RolloutClock, RolloutLoop, RolloutSettings, Task, Tool
+from trainer.rollout.loop import RolloutClock, RolloutLoop, Tool
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.rollout.tool import limits_of, open_tool
 from trainer.scheduling.forecast import ForecastPolicy
@@ -37,7 +38,7 @@ class Sampler:
     """Of the last batch."""
     wait_s: float = 0.0
 
-    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
+    def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:
         loop = RolloutLoop(
             engines=[self.engine],
             policy=scheduling_policy(self.rollout),

@@ -13,11 +13,11 @@ from config.commands import SamplingView
 from config.model import RuntimeSection
 from records.manifest import MANIFEST, verify
 from records.problem import Problem
-from records.trajectory import Trajectory
+from records.trajectory import Rollout
 from trainer.model import use_threads
 from trainer.rollout.chat import TURN_END
-from trainer.rollout.loop import RolloutSettings, Task
 from trainer.rollout.sampler import Sampler, open_sampler
+from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.tool import limits_of
 
 
@@ -66,18 +66,18 @@ def _answer(console: Console, sampler: Sampler, question: str, number: int) -> N
     show(console, pair[0], question, sampler)
 
 
-def show(console: Console, trajectory: Trajectory, question: str, sampler: Sampler) -> None:
-    """Print one trajectory: what was sampled, and between the turns what the model was shown."""
+def show(console: Console, rollout: Rollout, question: str, sampler: Sampler) -> None:
+    """Print one rollout: sampled turns, and between them the text that the model was shown."""
     console.print(Panel(escape(question), title="question"))
-    if not trajectory.turns:
-        console.print(f"[yellow]{escape(trajectory.reason)}[/yellow]")
+    if not rollout.turns:
+        console.print(f"[yellow]{escape(rollout.detail)}[/yellow]")
         return
-    for turn, following in zip(trajectory.turns, [*trajectory.turns[1:], None], strict=True):
+    for turn, following in zip(rollout.turns, [*rollout.turns[1:], None], strict=True):
         console.print(escape(f"<reason>{turn.text.removesuffix(TURN_END)}"))
-        end = following.start if following is not None else len(trajectory.ids)
-        shown = sampler.codec.decode(trajectory.ids[turn.end : end])
+        end = following.start if following is not None else len(rollout.ids)
+        shown = sampler.codec.decode(rollout.ids[turn.end : end])
         if shown.strip():
             console.print(f"[dim]{escape(shown.strip().removesuffix('<reason>'))}[/dim]")
     console.print(
-        f"[dim]stop: {trajectory.stop.value}, {len(trajectory.turns)} turns, {trajectory.response_len} tokens[/dim]"
+        f"[dim]stop: {rollout.stop.value}, {len(rollout.turns)} turns, {rollout.response_len} tokens[/dim]"
     )

@@ -79,7 +79,7 @@ class FolderCodec:
             parts += reversed(list(pairwise(edges)))
         return found
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=False)
 
     def token(self, token_id: int) -> str:

@@ -1,6 +1,6 @@
 """Where a reward comes from: the grader, or a user's own function named in the configuration.
 
-`objective.reward: package.module:function` names a function (Problem, Trajectory) -> Verdict. It runs in a process of
+`objective.reward: package.module:function` names a function (Problem, Rollout) -> Verdict. It runs in a process of
 its own (`trainer.selection.user_reward`); what it does wrong is our failure, not the model's (public fault B38).
 """
 
@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from config.objective import ObjectiveSection
 from records.problem import Problem
-from records.trajectory import Trajectory
+from records.trajectory import Rollout
 from records.verdict import Verdict, VerdictKind
 from trainer.selection.user_reward import OwnReward
 from verifier.graders.grade import grade
 from verifier.graders.policy import RL_POLICY, GradePolicy, GraderName
 from verifier.turn import read_turn
 
-Reward = Callable[[Problem, Trajectory], Verdict]
+Reward = Callable[[Problem, Rollout], Verdict]
 
 
 def grader_of(objective: ObjectiveSection) -> Reward:
@@ -37,41 +37,41 @@ def reward_function(objective: ObjectiveSection) -> Reward:
     return OwnReward(objective.reward, objective.reward_limit_s)
 
 
-def even_ids(problem: Problem, trajectory: Trajectory) -> Verdict:
+def even_ids(problem: Problem, rollout: Rollout) -> Verdict:
     """Correct when the sampled ids add up to an even number. Teaches nothing; lets smoke runs update their weights.
 
     Not the parity of the length: rollouts cut at the budget would all earn the same.
 
-    >>> even_ids(Problem(id="p", prompt="", answer=""), Trajectory(run="", checkpoint="", benchmark="", problem="p",
+    >>> even_ids(Problem(id="p", prompt="", answer=""), Rollout(run="", checkpoint="", benchmark="", problem="p",
     ...     sample=0, ids=[7, 3, 5], mask=[False, True, True])).verdict.value
     'correct'
     """
-    total = sum(token for token, sampled in zip(trajectory.ids, trajectory.mask, strict=True) if sampled)
+    total = sum(token for token, sampled in zip(rollout.ids, rollout.mask, strict=True) if sampled)
     kind = VerdictKind.WRONG if total % 2 else VerdictKind.CORRECT
     return Verdict(id=problem.id, verdict=kind, rule="even sum of sampled ids", grader="even_ids")
 
 
-def coin(problem: Problem, trajectory: Trajectory) -> Verdict:
+def coin(problem: Problem, rollout: Rollout) -> Verdict:
     """Correct or wrong by the parity of the rollout's own seed: a reward that knows nothing, for a control arm.
 
-    >>> coin(Problem(id="p", prompt="", answer=""), Trajectory(run="", checkpoint="", benchmark="", problem="p",
+    >>> coin(Problem(id="p", prompt="", answer=""), Rollout(run="", checkpoint="", benchmark="", problem="p",
     ...     sample=0, seed=4)).verdict.value
     'correct'
     """
-    kind = VerdictKind.WRONG if trajectory.seed % 2 else VerdictKind.CORRECT
+    kind = VerdictKind.WRONG if rollout.seed % 2 else VerdictKind.CORRECT
     return Verdict(id=problem.id, verdict=kind, rule="parity of the seed", grader="coin")
 
 
-def well_formed(problem: Problem, trajectory: Trajectory) -> Verdict:
+def well_formed(problem: Problem, rollout: Rollout) -> Verdict:
     r"""Correct when the last turn holds exactly one box inside one answer block, right or wrong: format alone.
 
     >>> from records.trajectory import CallKind, Turn
     >>> turn = Turn(text="<answer>\\boxed{1}</answer>", start=0, end=1, call=CallKind.NONE)
-    >>> well_formed(Problem(id="p", prompt="", answer="2"), Trajectory(run="", checkpoint="", benchmark="",
+    >>> well_formed(Problem(id="p", prompt="", answer="2"), Rollout(run="", checkpoint="", benchmark="",
     ...     problem="p", sample=0, turns=[turn])).verdict.value
     'correct'
     """
-    blocks = read_turn(trajectory.turns[-1].text).answers if trajectory.turns else ()
+    blocks = read_turn(rollout.turns[-1].text).answers if rollout.turns else ()
     good = len(blocks) == 1 and blocks[0].count("\\boxed{") == 1
     kind = VerdictKind.CORRECT if good else VerdictKind.WRONG
     return Verdict(id=problem.id, verdict=kind, rule="one box in one answer block", grader="well_formed")
@@ -100,8 +100,8 @@ def shaped(reward: float, p_err: float, objective: ObjectiveSection, seed: int) 
 
 
 def _graded(policy: GradePolicy) -> Reward:
-    def reward(problem: Problem, trajectory: Trajectory) -> Verdict:
-        (verdict,) = grade(problem, trajectory, policy).values()
+    def reward(problem: Problem, rollout: Rollout) -> Verdict:
+        (verdict,) = grade(problem, rollout, policy).values()
         return verdict
 
     return reward

@@ -23,11 +23,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from random import Random
 
 from config.objective import RocSelection, RocTransform
-from records.trajectory import CallKind, Trajectory, Turn
+from records.trajectory import CallKind, SelectionReason, Turn
 from trainer.selection.advantage import has_spread
 from trainer.selection.roc_release import release_counts
 from verifier.turn import read_turn
@@ -39,7 +38,7 @@ NO_CALL_P_ERR = 0.5
 # --- penalties -------------------------------------------------------------------------------------------
 
 
-def p_err(trajectory: Trajectory) -> float:
+def p_err(turns: Sequence[Turn]) -> float:
     """Share of tool calls that failed by the model's fault (paper Eq. 4); 0.5 without a tool call.
 
     Counted by what really happened, not by searching text: a parse error, an unknown tool, or a status that
@@ -48,19 +47,16 @@ def p_err(trajectory: Trajectory) -> float:
     of one turn.
 
     Args:
-        trajectory: only `turns` is read.
+        turns: all assistant turns of a rollout.
 
     Returns:
         A number in [0, 1].
 
-    >>> from records.trajectory import Trajectory, Turn, CallKind
     >>> turns = [Turn(text="", start=0, end=1, call=kind) for kind in (CallKind.PARSE_ERROR, CallKind.NONE)]
-    >>> p_err(Trajectory(run="", checkpoint="", benchmark="rl1", problem="a", sample=0, turns=turns))
-    1.0
-    >>> p_err(Trajectory(run="", checkpoint="", benchmark="rl1", problem="a", sample=0, turns=turns[1:]))
-    0.5
+    >>> p_err(turns), p_err(turns[1:])
+    (1.0, 0.5)
     """
-    faults = [fault for turn in trajectory.turns if (fault := _is_fault(turn)) is not None]
+    faults = [fault for turn in turns if (fault := _is_fault(turn)) is not None]
     if not faults:
         return NO_CALL_P_ERR
     return sum(faults) / len(faults)
@@ -93,7 +89,6 @@ def p_format(turns: Sequence[Turn]) -> float:
     Returns:
         A number in [0, 1].
 
-    >>> from records.trajectory import Turn, CallKind
     >>> def turn(text): return Turn(text=text, start=0, end=1, call=CallKind.NONE)
     >>> p_format([turn("no tag")]), p_format([turn("<answer>1</answer>")])
     (1.0, 0.0)
@@ -114,7 +109,7 @@ class Candidate:
     """One rollout of a group, as far as selection is concerned."""
 
     index: int
-    """The rollout's number in its group (`Trajectory.sample`); unique within the group."""
+    """The rollout's number in its group (`Rollout.sample`); unique within the group."""
     reward: float | None
     """None: not graded, by our fault; never a zero. Or left out on purpose, see `is_overlong`."""
     is_overlong: bool = False
@@ -122,31 +117,6 @@ class Candidate:
     p_err: float = 0.0
     p_format: float = 0.0
     p_repetition: float = 0.0
-
-
-class Reason(StrEnum):
-    """Why a rollout is trained or not. The first two mean kept."""
-
-    KEPT = "kept"
-    """Drawn."""
-    KEPT_ALL = "kept_all"
-    """Nothing to choose: no more than G valid, or the rule selects nothing."""
-    NOT_DRAWN = "not_drawn"
-    """The quota of its class went to others."""
-    NO_REWARD = "no_reward"
-    """Aborted or not graded, by our fault: out of quota, baseline and loss."""
-    OVERLONG = "overlong"
-    """Filtered for its length: out of quota, baseline and loss as well."""
-    EQUAL_REWARD = "equal_reward"
-    """All valid rollouts of the group earned the same, or there is only one: no gradient."""
-    EQUAL_AFTER_SELECTION = "equal_after_selection"
-    """What was drawn has no spread any more (possible with rewards that are not 0 and 1)."""
-    GROUP_TOO_SMALL = "group_too_small"
-    """Release rule only: fewer than G rows, the group is dropped."""
-
-    @property
-    def is_kept(self) -> bool:
-        return self in (Reason.KEPT, Reason.KEPT_ALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +160,7 @@ class SelectionRule:
 class Selection:
     """The outcome for one group."""
 
-    reasons: tuple[Reason, ...]
+    reasons: tuple[SelectionReason, ...]
     """One per candidate, in the order given."""
     kept: tuple[int, ...]
     """`Candidate.index` of the kept, ascending."""
@@ -245,7 +215,7 @@ def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random)
     valid = sorted((c for c in group if c.reward is not None), key=lambda c: c.index)
     match rule.selection:
         case RocSelection.NONE:
-            return _selection(group, {c.index for c in valid}, kept=Reason.KEPT_ALL)
+            return _selection(group, {c.index for c in valid}, kept=SelectionReason.KEPT_ALL)
         case RocSelection.RELEASE:
             return _select_release(group, valid, G, rule)
         case RocSelection.PAPER | RocSelection.RANDOM:
@@ -259,13 +229,13 @@ def reject_equal(group: Sequence[Candidate]) -> Selection | None:
         A selection that keeps nothing, or None if the group carries a gradient.
 
     >>> reject_equal([Candidate(index=0, reward=1.0), Candidate(index=1, reward=None)]).reasons
-    (<Reason.EQUAL_REWARD: 'equal_reward'>, <Reason.NO_REWARD: 'no_reward'>)
+    (<SelectionReason.EQUAL_REWARD: 'equal_reward'>, <SelectionReason.NO_REWARD: 'no_reward'>)
     >>> reject_equal([Candidate(index=0, reward=1.0), Candidate(index=1, reward=0.0)]) is None
     True
     """
     if has_spread([c.reward for c in group if c.reward is not None]):
         return None
-    return _selection(group, set(), dropped=Reason.EQUAL_REWARD)
+    return _selection(group, set(), dropped=SelectionReason.EQUAL_REWARD)
 
 
 def quotas(num_positive: int, num_negative: int, G: int, rng: Random) -> tuple[int, int]:
@@ -312,7 +282,7 @@ def pressure(group: Sequence[Candidate], selection: Selection, rule: SelectionRu
 
     >>> group = [Candidate(index=0, reward=1.0, p_err=0.5), Candidate(index=1, reward=1.0),
     ...          Candidate(index=2, reward=0.0)]
-    >>> kept = Selection(reasons=(Reason.NOT_DRAWN, Reason.KEPT, Reason.KEPT), kept=(1, 2))
+    >>> kept = Selection(reasons=(SelectionReason.NOT_DRAWN, SelectionReason.KEPT, SelectionReason.KEPT), kept=(1, 2))
     >>> outcome = pressure(group, kept, SelectionRule())
     >>> outcome.p_total_before, outcome.p_total_after
     (0.25, 0.0)
@@ -349,8 +319,8 @@ def _check(group: Sequence[Candidate], G: int) -> None:
 def _selection(
     group: Sequence[Candidate],
     chosen: set[int],
-    kept: Reason = Reason.KEPT,
-    dropped: Reason = Reason.NOT_DRAWN,
+    kept: SelectionReason = SelectionReason.KEPT,
+    dropped: SelectionReason = SelectionReason.NOT_DRAWN,
 ) -> Selection:
     reasons = tuple(
         _without_reward(c) if c.reward is None else kept if c.index in chosen else dropped for c in group
@@ -358,15 +328,15 @@ def _selection(
     return Selection(reasons=reasons, kept=tuple(sorted(chosen)))
 
 
-def _without_reward(candidate: Candidate) -> Reason:
-    return Reason.OVERLONG if candidate.is_overlong else Reason.NO_REWARD
+def _without_reward(candidate: Candidate) -> SelectionReason:
+    return SelectionReason.OVERLONG if candidate.is_overlong else SelectionReason.NO_REWARD
 
 
 def _select_drawn(
     group: Sequence[Candidate], valid: list[Candidate], G: int, rule: SelectionRule, rng: Random
 ) -> Selection:
     if len(valid) <= G:
-        return _selection(group, {c.index for c in valid}, kept=Reason.KEPT_ALL)
+        return _selection(group, {c.index for c in valid}, kept=SelectionReason.KEPT_ALL)
     positives = [c for c in valid if c.reward is not None and c.reward > 0]
     negatives = [c for c in valid if c.reward is not None and c.reward <= 0]
     num_positive, num_negative = quotas(len(positives), len(negatives), G, rng)
@@ -375,7 +345,7 @@ def _select_drawn(
     chosen = _draw(positives, [uniforms[c.index] for c in positives], weights, num_positive)
     chosen += _draw(negatives, [uniforms[c.index] for c in negatives], [1.0] * len(negatives), num_negative)
     if not has_spread([c.reward for c in chosen if c.reward is not None]):
-        return _selection(group, set(), dropped=Reason.EQUAL_AFTER_SELECTION)
+        return _selection(group, set(), dropped=SelectionReason.EQUAL_AFTER_SELECTION)
     return _selection(group, {c.index for c in chosen})
 
 
@@ -408,9 +378,9 @@ def _select_release(
 ) -> Selection:
     """The least penalties (stable, so ties by index) and the first negatives; see `trainer.selection.roc_release`."""
     if len(valid) < G:
-        return _selection(group, set(), dropped=Reason.GROUP_TOO_SMALL)
+        return _selection(group, set(), dropped=SelectionReason.GROUP_TOO_SMALL)
     if len(valid) == G:
-        return _selection(group, {c.index for c in valid}, kept=Reason.KEPT_ALL)
+        return _selection(group, {c.index for c in valid}, kept=SelectionReason.KEPT_ALL)
     positives = [c for c in valid if c.reward is not None and c.reward > 0]
     negatives = [c for c in valid if c.reward is not None and c.reward <= 0]
     num_positive, num_negative = release_counts(

@@ -24,7 +24,8 @@ from typing import Any
 
 from records.errors import ConfigError
 from records.problem import Problem
-from records.trajectory import Trajectory
+from records.trajectory import Rollout
+from records.trajectory_row import from_row, to_row
 from records.verdict import Verdict, VerdictKind
 from verifier.graders.workers import read_line
 
@@ -46,12 +47,12 @@ class OwnReward:
         atexit.register(self.close)
         self._started()
 
-    def __call__(self, problem: Problem, trajectory: Trajectory) -> Verdict:
+    def __call__(self, problem: Problem, rollout: Rollout) -> Verdict:
         """The function's verdict, or `infra_failed` with what went wrong. Raises ConfigError when it keeps hanging."""
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        asked = json.dumps({"problem": problem.to_json(), "trajectory": trajectory.to_json()})
+        asked = json.dumps({"problem": problem.to_json(), "rollout": to_row(rollout)})
         began = time.monotonic()
         try:
             process.stdin.write(asked.encode() + b"\n")
@@ -116,7 +117,7 @@ class OwnReward:
 # --- inside the process ----------------------------------------------------------------------------------
 
 
-def find(name: str) -> Callable[[Problem, Trajectory], Any]:
+def find(name: str) -> Callable[[Problem, Rollout], Any]:
     """The function. Raises ValueError, saying why, when there is none."""
     module, _, attribute = name.partition(":")
     try:
@@ -128,11 +129,11 @@ def find(name: str) -> Callable[[Problem, Trajectory], Any]:
     return function
 
 
-def answer(function: Callable[[Problem, Trajectory], Any], line: str) -> dict[str, Any]:
+def answer(function: Callable[[Problem, Rollout], Any], line: str) -> dict[str, Any]:
     """One call, whatever it does short of ending the process."""
     asked = json.loads(line)
     try:
-        verdict = function(Problem.from_json(asked["problem"]), Trajectory.from_json(asked["trajectory"]))
+        verdict = function(Problem.from_json(asked["problem"]), from_row(asked["rollout"]))
     except Exception as error:
         return {"error": f"raised {type(error).__name__}: {error}"[:MAX_RULE]}
     if not isinstance(verdict, Verdict):

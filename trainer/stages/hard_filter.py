@@ -17,7 +17,7 @@ from records.errors import ConfigError
 from records.manifest import Manifest, verify, write_folder
 from records.problem import Problem
 from records.seeds import derive_seed
-from records.trajectory import Trajectory
+from records.trajectory import GradedRollout, Rollout
 from records.verdict import reward_of
 from trainer.jobs.set_aside import free_name
 from trainer.jobs.work_folder import WorkDir
@@ -25,10 +25,10 @@ from trainer.metrics.step_metrics import is_rewarded
 from trainer.model import use_threads
 from trainer.problems.prepare import load_split, pool_digest, read_problems, write_problems
 from trainer.rollout.chat import rollout_chat
-from trainer.rollout.loop import Task
 from trainer.rollout.prompt_fit import fitting
 from trainer.rollout.resumable import sample_in_chunks
 from trainer.rollout.sampler import open_sampler, rl_settings
+from trainer.rollout.task import Task
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.selection.reward import reward_function
 
@@ -60,21 +60,21 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
 
     reward = reward_function(view.objective)
 
-    def finish(trajectory: Trajectory) -> None:
-        if not trajectory.stop.is_models:
-            return
-        trajectory.reward = reward_of(reward(by_id[trajectory.problem], trajectory).verdict)
+    def grade(rollout: Rollout) -> GradedRollout:
+        if not rollout.stop.is_models:
+            return rollout.graded(reward=None)
+        return rollout.graded(reward=reward_of(reward(by_id[rollout.problem], rollout).verdict))
 
     fingerprint = digest([view.record, parent.digest, pool_digest(pool)])
     with WorkDir.open(folder.work("filter"), fingerprint) as work:
         began = time.monotonic()
         with open_sampler(checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
             sampler.engine.load_weights(checkpoint, version=0)
-            trajectories = sample_in_chunks(
-                sampler, tasks, work, name=ROLLOUTS, label="filter", policy_version=0, finish=finish
+            rollouts = sample_in_chunks(
+                sampler, tasks, work, name=ROLLOUTS, label="filter", policy_version=0, grade=grade
             )
-        refuse_if_lost(trajectories, work)
-        counts = num_solved(trajectories)
+        refuse_if_lost(rollouts, work)
+        counts = num_solved(rollouts)
         hard = [p for p in tried if p.id in counts and counts[p.id][0] < counts[p.id][1]]
         if not hard:
             raise ConfigError(
@@ -90,7 +90,7 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
             "num_hard": len(hard),
             "num_never_solved": sum(solved == 0 for solved, _ in counts.values()),
             "num_unknown": len(tried) - len(counts),
-            "num_rollouts_lost": sum(trajectory.reward is None for trajectory in trajectories),
+            "num_rollouts_lost": sum(rollout.reward is None for rollout in rollouts),
         }
         return write_folder(
             folder.hard,
@@ -106,31 +106,31 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
         )
 
 
-def num_solved(trajectories: Sequence[Trajectory]) -> dict[str, tuple[int, int]]:
+def num_solved(rollouts: Sequence[GradedRollout]) -> dict[str, tuple[int, int]]:
     """Solved and graded rollouts per problem; a problem of which every rollout was lost is not in it.
 
     >>> names = dict(run="", checkpoint="", benchmark="filter", sample=0)
     >>> rewards = [("easy", 1.0), ("easy", None), ("hard", 0.0), ("hard", 1.0), ("lost", None)]
-    >>> num_solved([Trajectory(**names, problem=problem, reward=reward) for problem, reward in rewards])
+    >>> num_solved([GradedRollout(**names, problem=problem, reward=reward) for problem, reward in rewards])
     {'easy': (1, 1), 'hard': (1, 2)}
     """
     counts: dict[str, tuple[int, int]] = {}
-    for trajectory in trajectories:
-        if trajectory.reward is not None:
-            solved, graded = counts.get(trajectory.problem, (0, 0))
-            counts[trajectory.problem] = (solved + is_rewarded(trajectory), graded + 1)
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            solved, graded = counts.get(rollout.problem, (0, 0))
+            counts[rollout.problem] = (solved + is_rewarded(rollout), graded + 1)
     return counts
 
 
-def refuse_if_lost(trajectories: Sequence[Trajectory], work: WorkDir) -> None:
+def refuse_if_lost(rollouts: Sequence[GradedRollout], work: WorkDir) -> None:
     """Raise ConfigError when more than `MOST_LOST` of the rollouts were lost; the next run makes all of them again."""
-    lost = sum(trajectory.reward is None for trajectory in trajectories)
-    if lost <= MOST_LOST * len(trajectories):
+    lost = sum(rollout.reward is None for rollout in rollouts)
+    if lost <= MOST_LOST * len(rollouts):
         return
     aside = free_name(work.path, "lost")
     (work.path / ROLLOUTS).replace(aside)
     raise ConfigError(
-        f"rl.filter: {lost} of {len(trajectories)} rollouts were lost by the engine, the sandbox or the reward, so "
+        f"rl.filter: {lost} of {len(rollouts)} rollouts were lost by the engine, the sandbox or the reward, so "
         f"nothing is known of their problems; repair that and run again (the rollouts are kept in {aside})"
     )
 

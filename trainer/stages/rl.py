@@ -19,35 +19,26 @@ from typing import Any
 
 from config.model import StageSection
 from config.objective import ObjectiveSection, RocSelection
+from records.group import Group, grouped
 from records.problem import Problem
 from records.seeds import derive_seed
-from records.trajectory import StopReason, Trajectory
-from records.verdict import reward_of
+from records.trajectory import GradedRollout, Rollout, SelectionReason, Trajectory
 from trainer.metrics.alarms import alarms
 from trainer.metrics.step_metrics import StepClock, group_metrics, is_rewarded, rollout_metrics
 from trainer.problems.order import problems_of_step
-from trainer.rollout.loop import RolloutClock, Task
+from trainer.rollout.loop import RolloutClock
 from trainer.rollout.sampler import Sampler
+from trainer.rollout.task import Task
 from trainer.selection.advantage import advantages
+from trainer.selection.grading import Grading
+from trainer.selection.group_selection import GroupSelection
 from trainer.selection.repetition import p_repetition
-from trainer.selection.reward import Reward, shaped
-from trainer.selection.roc import (
-    Candidate,
-    Reason,
-    Selection,
-    SelectionRule,
-    p_err,
-    p_format,
-    pressure,
-    select,
-)
+from trainer.selection.reward import Reward
+from trainer.selection.roc import Candidate, SelectionRule, pressure, select
 from trainer.selection.roc_release import p_err_text, p_format_text
 from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
 from trainer.update.optimizer import lr_factor
-from trainer.update.training_rows import Row, row_of, unusable
-
-BUDGET_ENDS = frozenset({StopReason.LENGTH, StopReason.CONTEXT})
-"""Both ends of the response budget: within a turn, and before a tool response that does not fit."""
+from trainer.update.training_rows import Row, row_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +76,20 @@ class RlStage:
         stage_step = step - self.first_step
         # By the global step: counted anew, each stage would meet the problems of the one before, in the same order.
         problems = problems_of_step(self.pool, step, self.section.prompts_per_step, self.seed)
-        trajectories, clocks = self._rollouts(problems, step)
+        rollouts, clocks = self._rollouts(problems, step)
         rolled = time.monotonic()
-        self._grade(problems, trajectories)
+        groups = [self._grading.grade(group) for group in grouped(problems, rollouts)]
         graded = time.monotonic()
-        metrics = rollout_metrics(trajectories) | group_metrics(_by_problem(trajectories).values())
-        rows, selection_metrics = self._select(trajectories, step)
+        selections = [self._select(group, step) for group in groups]
+        rows = self._rows(selections)
         updates = self._update(rows, stage_step)
         updated = time.monotonic()
         self.sampler.take_weights(self.trainer, version=step)
         synced = time.monotonic()
-        metrics |= selection_metrics | update_metrics(updates)
+        trajectories = [one for selection in selections for one in selection.trajectories]
+        metrics = rollout_metrics(trajectories) | group_metrics(group.rollouts for group in groups)
+        rule, values = selection_rule(self.objective), [row.advantage for row in rows]
+        metrics |= selection_metrics(selections, rule, values) | update_metrics(updates)
         num_sampled, num_trained = metrics["num_sampled_tokens"], metrics["num_trained_tokens"]
         clock = StepClock(
             step=step,
@@ -124,67 +118,47 @@ class RlStage:
             alarms=alarms(metrics),
         )
 
-    def _rollouts(
-        self, problems: Sequence[Problem], step: int
-    ) -> tuple[list[Trajectory], list[RolloutClock]]:
+    @property
+    def _grading(self) -> Grading:
+        return Grading(objective=self.objective, reward=self.reward, grader=self.grader)
+
+    def _rollouts(self, problems: Sequence[Problem], step: int) -> tuple[list[Rollout], list[RolloutClock]]:
+        """2G rollouts of each problem and their clocks, both in order of the rollouts' keys."""
         num = self.objective.group_size * self.objective.roc.oversample
         tasks = [Task(problem=problem, sample=i, step=step) for problem in problems for i in range(num)]
-        done = list(self.sampler.run(tasks, policy_version=step - 1))
-        done.sort(key=lambda pair: pair[0].key)
-        return [trajectory for trajectory, _ in done], [clock for _, clock in done]
+        done = sorted(self.sampler.run(tasks, policy_version=step - 1), key=lambda pair: pair[0].key)
+        return [rollout for rollout, _ in done], [clock for _, clock in done]
 
-    def _grade(self, problems: Sequence[Problem], trajectories: Sequence[Trajectory]) -> None:
-        """Verdict, reward and penalties of each rollout. Our failures keep reward None (public fault B38)."""
-        by_id = {problem.id: problem for problem in problems}
-        for trajectory in trajectories:
-            trajectory.p_err, trajectory.p_format = p_err(trajectory), p_format(trajectory.turns)
-            if not trajectory.stop.is_models or unusable(trajectory) is not None:
-                continue
-            problem = by_id[trajectory.problem]
-            verdict = self.reward(problem, trajectory)
-            judged = verdict if self.grader is None else self.grader(problem, trajectory)
-            trajectory.verdicts = {self.objective.grader: judged.without_clock()}
-            if self.objective.overlong == "filter" and trajectory.stop in BUDGET_ENDS:
-                trajectory.reason = Reason.OVERLONG.value
-                continue
-            reward = reward_of(verdict.verdict)
-            if reward is not None:
-                trajectory.reward = shaped(reward, trajectory.p_err, self.objective, trajectory.seed)
-
-    def _select(self, trajectories: Sequence[Trajectory], step: int) -> tuple[list[Row], dict[str, Any]]:
-        """RoC per group; marks every trajectory kept or dropped and why; advantages over what is kept."""
+    def _select(self, group: Group[GradedRollout], step: int) -> GroupSelection:
+        """RoC of one group, by a random stream of its own."""
         rule = selection_rule(self.objective)
-        kept: list[Trajectory] = []
-        picked: list[tuple[list[Candidate], Selection]] = []
-        for problem, group in sorted(_by_problem(trajectories).items()):
-            candidates = [self._candidate(trajectory, rule) for trajectory in group]
-            stream = random.Random(derive_seed(self.seed, "roc", step, problem))
-            selection = select(candidates, self.objective.group_size, rule, stream)
-            for trajectory, reason in zip(group, selection.reasons, strict=True):
-                trajectory.kept = reason.is_kept
-                trajectory.reason = trajectory.reason or reason.value
-            kept += [trajectory for trajectory in group if trajectory.kept]
-            picked.append((candidates, selection))
-        if self.objective.advantage == "correct_only":
-            values = [float(is_rewarded(t)) for t in kept]
-        else:
-            values = advantages([_reward(t) for t in kept], [t.problem for t in kept])
-        rows = [row_of(trajectory, value) for trajectory, value in zip(kept, values, strict=True)]
-        return rows, selection_metrics(picked, rule, values)
+        candidates = [self._candidate(rollout, rule) for rollout in group.rollouts]
+        stream = random.Random(derive_seed(self.seed, "roc", step, group.problem.id))
+        selection = select(candidates, self.objective.group_size, rule, stream)
+        return GroupSelection(group=group, candidates=candidates, selection=selection)
 
-    def _candidate(self, trajectory: Trajectory, rule: SelectionRule) -> Candidate:
+    def _rows(self, selections: Sequence[GroupSelection]) -> list[Row]:
+        """The kept rollouts with their advantages."""
+        kept = [rollout for selection in selections for rollout in selection.kept]
+        if self.objective.advantage == "correct_only":
+            values = [float(is_rewarded(rollout)) for rollout in kept]
+        else:
+            values = advantages([_reward(rollout) for rollout in kept], [rollout.problem for rollout in kept])
+        return [row_of(rollout, value) for rollout, value in zip(kept, values, strict=True)]
+
+    def _candidate(self, rollout: GradedRollout, rule: SelectionRule) -> Candidate:
         """What selection sees of a rollout. The release reads its penalties off the decoded text."""
-        err, form = trajectory.p_err, trajectory.p_format
+        err, form = rollout.p_err, rollout.p_format
         if rule.selection is RocSelection.RELEASE:
-            response = self.sampler.codec.decode(trajectory.ids[trajectory.prompt_len :])
+            response = self.sampler.codec.decode(rollout.ids[rollout.prompt_len :])
             err, form = p_err_text(response), p_format_text(response)
         return Candidate(
-            index=trajectory.sample,
-            reward=trajectory.reward,
-            is_overlong=trajectory.reason == Reason.OVERLONG.value,
+            index=rollout.sample,
+            reward=rollout.reward,
+            is_overlong=self._grading.is_overlong(rollout),
             p_err=err,
             p_format=form,
-            p_repetition=p_repetition(trajectory.ids, trajectory.mask) if rule.use_repetition else 0.0,
+            p_repetition=p_repetition(rollout.ids, rollout.mask) if rule.use_repetition else 0.0,
         )
 
     def _update(self, rows: Sequence[Row], stage_step: int) -> list[UpdateMetrics]:
@@ -247,27 +221,28 @@ def split_by_group(rows: Sequence[Row], num: int) -> list[list[int]]:
 
 
 def selection_metrics(
-    picked: Sequence[tuple[Sequence[Candidate], Selection]],
+    groups: Sequence[GroupSelection],
     rule: SelectionRule,
     advantages_N: Sequence[float],
 ) -> dict[str, Any]:
     """Rollouts by reason, and how hard RoC pulled on the positives (means over positives, pooled over groups)."""
-    counts = {f"num_{reason.value}": 0 for reason in Reason}
+    counts = {f"num_{reason.value}": 0 for reason in SelectionReason}
     before = after = 0.0
     num_before = num_after = 0
-    for candidates, selection in picked:
+    for group in groups:
+        selection = group.selection
         for reason in selection.reasons:
             counts[f"num_{reason.value}"] += 1
         if not selection.kept:
             continue
-        pull = pressure(candidates, selection, rule)
+        pull = pressure(group.candidates, selection, rule)
         before += pull.p_total_before * pull.num_before if pull.num_before else 0.0
         after += pull.p_total_after * pull.num_after if pull.num_after else 0.0
         num_before, num_after = num_before + pull.num_before, num_after + pull.num_after
-    kept = sum(len(selection.kept) for _, selection in picked)
-    total = sum(len(candidates) for candidates, _ in picked)
+    kept = sum(len(group.selection.kept) for group in groups)
+    total = sum(len(group.candidates) for group in groups)
     metrics: dict[str, Any] = counts | {"num_kept": kept, "num_dropped": total - kept}
-    metrics["no_reward_frac"] = counts[f"num_{Reason.NO_REWARD.value}"] / max(total, 1)
+    metrics["no_reward_frac"] = counts[f"num_{SelectionReason.NO_REWARD.value}"] / max(total, 1)
     if num_before:
         metrics["p_total_pos_before"] = before / num_before
     if num_after:
@@ -305,16 +280,9 @@ def update_metrics(updates: Sequence[UpdateMetrics]) -> dict[str, Any]:
     }
 
 
-def _by_problem(trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
-    groups: dict[str, list[Trajectory]] = {}
-    for trajectory in trajectories:
-        groups.setdefault(trajectory.problem, []).append(trajectory)
-    return groups
-
-
-def _reward(trajectory: Trajectory) -> float:
-    assert trajectory.reward is not None
-    return trajectory.reward
+def _reward(rollout: GradedRollout) -> float:
+    assert rollout.reward is not None
+    return rollout.reward
 
 
 def note(metrics: dict[str, Any]) -> str:

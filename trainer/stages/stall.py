@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from records.errors import UserError
-from trainer.selection.roc import Reason
+from records.trajectory import SelectionReason
 
 LOST_STEPS = 3
 """Steps in a row that the infrastructure, the reward or the budget emptied; no reason of the policy explains three."""
@@ -82,20 +82,25 @@ def stall_of(metrics: Mapping[str, Any]) -> Stall | None:
         )
     if metrics.get("num_kept", 1):
         return None
-    counts = {reason: metrics.get(f"num_{reason.value}", 0) for reason in Reason if not reason.is_kept}
+    counts = {
+        reason: metrics.get(f"num_{reason.value}", 0) for reason in SelectionReason if not reason.is_kept
+    }
     reason = max(counts, key=lambda found: counts[found])
     what, is_fault = _CAUSES.get(reason, (reason.value, True))
     return Stall(f"no rollout was trained: {counts[reason]} of {rollouts} {what}", is_fault)
 
 
 _CAUSES = {
-    Reason.NO_REWARD: ("have no reward: lost, or not graded by the reward function", True),
-    Reason.OVERLONG: (
+    SelectionReason.NO_REWARD: ("have no reward: lost, or not graded by the reward function", True),
+    SelectionReason.OVERLONG: (
         "ended at the response budget and are filtered (objective.overlong): raise max_response",
         True,
     ),
-    Reason.GROUP_TOO_SMALL: ("stand in groups that are too small", True),
-    Reason.EQUAL_REWARD: ("stand in groups of equal rewards: the problems are too easy or too hard", False),
-    Reason.EQUAL_AFTER_SELECTION: ("stand in groups of equal rewards after the selection", False),
+    SelectionReason.GROUP_TOO_SMALL: ("stand in groups that are too small", True),
+    SelectionReason.EQUAL_REWARD: (
+        "stand in groups of equal rewards: the problems are too easy or too hard",
+        False,
+    ),
+    SelectionReason.EQUAL_AFTER_SELECTION: ("stand in groups of equal rewards after the selection", False),
 }
 """Reason of most rollouts -> words, and whether something is at fault."""

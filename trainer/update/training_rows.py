@@ -1,4 +1,4 @@
-"""From a kept trajectory to what training needs of it. No torch, no re-tokenisation, no silent drop.
+"""`Row`: what training needs of one kept rollout. No re-tokenisation, no silent drop.
 
 A token is trainable exactly if the policy sampled it here, i.e. the engine reported its log-prob; its role
 in the conversation does not matter (public fault B23). Ids are taken as sampled, never from text (B9).
@@ -7,20 +7,21 @@ in the conversation does not matter (public fault B23). Ids are taken as sampled
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from records.trajectory import IdsSource, Trajectory
+from records.trajectory import IdsSource, Rollout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What training needs of one kept rollout."""
 
-    ids: list[int]
-    mask: list[bool]
+    ids: Sequence[int]
+    mask: Sequence[bool]
     """True where the token was sampled, i.e. enters the loss. mask[t] belongs to ids[t]."""
-    logprob: list[float]
+    logprob: Sequence[float]
     """Behaviour log-probs, aligned with ids."""
     advantage: float
     group: str
@@ -29,29 +30,29 @@ class Row:
 
 
 class Unusable(StrEnum):
-    """Why a trajectory can give no row; each is counted and shown."""
+    """Why a rollout gives no row."""
 
     ABORTED = "aborted"
-    """Our failure ended it."""
+    """The infrastructure lost it."""
     EMPTY = "empty"
     """No sampled token: an empty response, or one of tool text only."""
     BROKEN_LOGPROB = "broken_logprob"
     """The engine reported a log-prob that is not finite for a sampled token."""
 
 
-def unusable(trajectory: Trajectory) -> Unusable | None:
-    """Tell why a trajectory cannot be trained, or None.
+def unusable(rollout: Rollout) -> Unusable | None:
+    """Why a rollout cannot be trained; None where it can.
 
     Ask before selection, so that it moves no baseline (B17).
 
-    >>> from records.trajectory import StopReason, Trajectory
+    >>> from records.trajectory import Rollout, StopReason
     >>> key = dict(run="", checkpoint="", benchmark="rl1", problem="a", sample=0)
-    >>> unusable(Trajectory(**key, stop=StopReason.ANSWER)).value
+    >>> unusable(Rollout(**key, stop=StopReason.ANSWER)).value
     'empty'
     """
-    if not trajectory.stop.is_models:
+    if not rollout.stop.is_models:
         return Unusable.ABORTED
-    sampled = [logprob for logprob, on in zip(trajectory.logprob, trajectory.mask, strict=False) if on]
+    sampled = [logprob for logprob, on in zip(rollout.logprob, rollout.mask, strict=False) if on]
     if not sampled:
         return Unusable.EMPTY
     if not all(math.isfinite(logprob) for logprob in sampled):
@@ -59,53 +60,51 @@ def unusable(trajectory: Trajectory) -> Unusable | None:
     return None
 
 
-def row_of(trajectory: Trajectory, advantage: float) -> Row:
-    """Turn one usable trajectory into a row.
+def row_of(rollout: Rollout, advantage: float) -> Row:
+    """Turn one usable rollout into a row.
 
     Args:
-        trajectory: ids, mask and behaviour log-probs exactly as sampled.
+        rollout: ids, mask and behaviour log-probs exactly as sampled.
         advantage: its group-normalised advantage.
 
     Raises:
         ValueError: ids are re-tokenised; lists differ in length; a prompt token is marked as sampled; the
             sampling was truncated (top_p < 1: behaviour log-probs then disagree with a full softmax, B14)
-            or greedy; the trajectory is unusable; the advantage is not finite.
+            or greedy; the rollout is unusable; the advantage is not finite.
 
-    >>> from records.trajectory import StopReason, Trajectory
-    >>> row = row_of(Trajectory(run="", checkpoint="", benchmark="rl1", problem="a", sample=0, ids=[5, 6, 7],
+    >>> from records.trajectory import Rollout, StopReason
+    >>> row = row_of(Rollout(run="", checkpoint="", benchmark="rl1", problem="a", sample=0, ids=[5, 6, 7],
     ...     mask=[False, True, True], logprob=[0.0, -0.5, -0.1], prompt_len=1, stop=StopReason.ANSWER), 1.5)
     >>> row.group, row.mask, row.advantage
     ('a', [False, True, True], 1.5)
     """
-    name = f"problem {trajectory.problem!r}, sample {trajectory.sample}"
-    if trajectory.ids_source is not IdsSource.SAMPLED:
+    name = f"problem {rollout.problem!r}, sample {rollout.sample}"
+    if rollout.ids_source is not IdsSource.SAMPLED:
+        raise ValueError(f"{name}: ids are {rollout.ids_source}; training needs the ids the engine sampled")
+    if not len(rollout.ids) == len(rollout.mask) == len(rollout.logprob):
         raise ValueError(
-            f"{name}: ids are {trajectory.ids_source}; training needs the ids the engine sampled"
+            f"{name}: {len(rollout.ids)} ids, {len(rollout.mask)} mask entries, "
+            f"{len(rollout.logprob)} log-probs: all three need one entry per token"
         )
-    if not len(trajectory.ids) == len(trajectory.mask) == len(trajectory.logprob):
-        raise ValueError(
-            f"{name}: {len(trajectory.ids)} ids, {len(trajectory.mask)} mask entries, "
-            f"{len(trajectory.logprob)} log-probs: all three need one entry per token"
-        )
-    if trajectory.prompt_len < 1 or any(trajectory.mask[: trajectory.prompt_len]):
+    if rollout.prompt_len < 1 or any(rollout.mask[: rollout.prompt_len]):
         raise ValueError(
             f"{name}: the prompt must hold at least one token and none that is marked as sampled"
         )
-    if trajectory.top_p != 1.0 or not trajectory.T > 0:
+    if rollout.top_p != 1.0 or not rollout.T > 0:
         raise ValueError(
-            f"{name}: sampled with T = {trajectory.T} and top_p = {trajectory.top_p}; "
+            f"{name}: sampled with T = {rollout.T} and top_p = {rollout.top_p}; "
             "train on T > 0 and top_p = 1 only"
         )
     if not math.isfinite(advantage):
         raise ValueError(f"{name}: the advantage is {advantage}")
-    reason = unusable(trajectory)
+    reason = unusable(rollout)
     if reason is not None:
         raise ValueError(f"{name}: not trainable: {reason}; drop it before the advantages")
     return Row(
-        ids=list(trajectory.ids),
-        mask=list(trajectory.mask),
-        logprob=list(trajectory.logprob),
+        ids=rollout.ids,
+        mask=rollout.mask,
+        logprob=rollout.logprob,
         advantage=advantage,
-        group=trajectory.problem,
-        temperature=trajectory.T,
+        group=rollout.problem,
+        temperature=rollout.T,
     )

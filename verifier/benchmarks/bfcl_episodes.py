@@ -21,7 +21,7 @@ from verifier.turn import read_turn
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
 
 MAX_STEPS = 20
 """Steps per user turn before the episode is broken off, as in the published runner."""
@@ -261,13 +261,11 @@ def execute(entry: Mapping[str, Any], steps: Sequence[Sequence[str]], run_code: 
     return _ask({"do": "execute", "entry": _bare(entry), "calls": list(steps)}, run_code)["results"]
 
 
-def grade_conversation(problem: Problem, trajectory: Trajectory, run_code: RunCode) -> dict[str, Verdict]:
+def grade_conversation(problem: Problem, rollout: Rollout, run_code: RunCode) -> dict[str, Verdict]:
     """Verdict of a stored sample of a conversation; see `grade_episode`."""
-    if not trajectory.stop.is_models:
-        return {
-            "strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=trajectory.stop.value)
-        }
-    episode = episode_of(problem, [turn.text for turn in trajectory.turns])
+    if not rollout.stop.is_models:
+        return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rollout.stop.value)}
+    episode = episode_of(problem, [turn.text for turn in rollout.turns])
     return {"strict": grade_episode(problem, episode, run_code)}
 
 

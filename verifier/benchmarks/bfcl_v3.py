@@ -22,7 +22,7 @@ from verifier.benchmarks.declaration import (
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
     from records.verdict import Verdict
 
 _DOCS = {
@@ -95,24 +95,22 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
     )
 
 
-def grade_single_turn(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
+def grade_single_turn(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
     """Verdict of a single-turn entry. Conversations: `verifier.benchmarks.bfcl_episodes.grade_conversation`."""
     from records.verdict import Verdict, VerdictKind
     from verifier.benchmarks.bfcl_calls import Unjudged, check
     from verifier.graders.policy import MAX_RESPONSE_CHARS
 
-    if not trajectory.stop.is_models:
-        return {
-            "strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=trajectory.stop.value)
-        }
+    if not rollout.stop.is_models:
+        return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rollout.stop.value)}
     if kind_of(problem.family) is Kind.MULTI_TURN:
         raise ValueError(
             f"{problem.id} is a conversation: play and grade it with verifier.benchmarks.bfcl_episodes"
         )
-    if not trajectory.turns:  # silence is right for some entries, a question never asked is not
-        rule = trajectory.reason or "nothing was sampled"
+    if not rollout.turns:  # silence is right for some entries, a question never asked is not
+        rule = rollout.detail or "nothing was sampled"
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}
-    entry, text = json.loads(problem.params), trajectory.turns[-1].text
+    entry, text = json.loads(problem.params), rollout.turns[-1].text
     try:
         if len(text) > MAX_RESPONSE_CHARS:
             raise Unjudged(f"response longer than {MAX_RESPONSE_CHARS} characters")

@@ -16,7 +16,7 @@ from verifier.graders.policy import EVAL_GRADERS, GradePolicy
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
     from records.verdict import Verdict
 
 EVAL_POLICY = GradePolicy(graders=EVAL_GRADERS)
@@ -122,16 +122,16 @@ class Benchmark:
     open_file: Callable[[Path], Iterable[Mapping[str, Any]]] | None = None
     """Reads the file when it is no JSONL."""
 
-    grade_with: Callable[[Problem, Trajectory], dict[str, Verdict]] | None = None
+    grade_with: Callable[[Problem, Rollout], dict[str, Verdict]] | None = None
     """Grader of its own; None means `verifier.graders.grade` under `policy`. `strict` is the headline verdict."""
 
-    def grade(self, problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
+    def grade(self, problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
         """Verdicts of one sample, by name of grader."""
         if self.grade_with is not None:
-            return self.grade_with(problem, trajectory)
+            return self.grade_with(problem, rollout)
         from verifier.graders.grade import grade
 
-        return {str(name): verdict for name, verdict in grade(problem, trajectory, self.policy).items()}
+        return {str(name): verdict for name, verdict in grade(problem, rollout, self.policy).items()}
 
     def load(self, data: Path | None = None) -> list[Problem]:
         """Problems from the data folder, else from the hub.

@@ -17,7 +17,7 @@ from verifier.benchmarks.declaration import (
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
     from records.verdict import Verdict
 
 
@@ -35,10 +35,10 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
     return Problem(id=f"ifeval-{row['key']}", prompt=row["prompt"], answer=json.dumps(rows))
 
 
-def _grade(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
+def _grade(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
     from verifier.benchmarks.ifeval_checks import grade_instructions
 
-    return grade_instructions(problem, trajectory)
+    return grade_instructions(problem, rollout)
 
 
 BENCHMARK = Benchmark(

@@ -12,7 +12,7 @@ import importlib.util
 import json
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from verifier.turn import without_reasoning
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
 
 INSTALL = "pip install if-verifiable==0.1.2"
 TOKENIZER_DATA = (
@@ -101,15 +101,15 @@ def loose_variants(text: str) -> list[str]:
     return [*cuts, text.replace("*", ""), *(cut.replace("*", "") for cut in cuts)]
 
 
-def grade_instructions(problem: Problem, trajectory: Trajectory) -> dict[str, Verdict]:
+def grade_instructions(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
     """Verdicts `strict` and `loose`: correct when every instruction was followed.
 
     `extracted` holds one digit per instruction, so that the instruction-level numbers can be computed later. A response
     that takes the reference checks past their limit is a timeout, and one that breaks them by its depth is unparsed.
     """
-    if not trajectory.stop.is_models:
+    if not rollout.stop.is_models:
         return _both(problem.id, VerdictKind.INFRA_FAILED, "aborted")
-    text = trajectory.turns[-1].text if trajectory.turns else ""
+    text = rollout.turns[-1].text if rollout.turns else ""
     return grade_response(problem.prompt, instructions_of(problem.answer), text, id=problem.id)
 
 
@@ -170,7 +170,7 @@ def _both(id: str, kind: VerdictKind, rule: str, extracted: str | None = None) -
     }
 
 
-def four_numbers(verdicts: Sequence[dict[str, Verdict]]) -> dict[str, float | None]:
+def four_numbers(verdicts: Sequence[Mapping[str, Verdict]]) -> dict[str, float | None]:
     """Prompt and instruction accuracy, strict and loose; None where no sample could be graded.
 
     Samples that our own failure ended are left out.

@@ -18,7 +18,7 @@ from verifier.graders.policy import CASE_LIMIT_S, MAX_RESPONSE_CHARS, GradePolic
 
 if TYPE_CHECKING:
     from records.problem import Problem
-    from records.trajectory import Trajectory
+    from records.trajectory import Rollout
     from verifier.answers.compare import Comparison
 
 _SMALL_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -27,9 +27,7 @@ _SYMBOLIC = re.compile(r"\\(?:int|lim|sum|prod|partial|nabla|Re|Im|arg|zeta|Gamm
 DEFAULT_POLICY = GradePolicy()
 
 
-def grade(
-    problem: Problem, trajectory: Trajectory, policy: GradePolicy = DEFAULT_POLICY
-) -> dict[str, Verdict]:
+def grade(problem: Problem, rollout: Rollout, policy: GradePolicy = DEFAULT_POLICY) -> dict[str, Verdict]:
     """One verdict per grader of the policy, from sampled tokens only.
 
     The answer is looked for in the text of the last turn; tool responses and the pre-filled opening are never read.
@@ -37,12 +35,12 @@ def grade(
     """
     from records.trajectory import StopReason
 
-    if not trajectory.stop.is_models:
+    if not rollout.stop.is_models:
         return {
             name: _verdict(problem.id, VerdictKind.INFRA_FAILED, "aborted", name) for name in policy.graders
         }
-    truncated = trajectory.stop in (StopReason.LENGTH, StopReason.CONTEXT)
-    texts = [without_end_marks(turn.text) for turn in trajectory.turns]
+    truncated = rollout.stop in (StopReason.LENGTH, StopReason.CONTEXT)
+    texts = [without_end_marks(turn.text) for turn in rollout.turns]
     verdicts: dict[str, Verdict] = {}
     for name in policy.graders:
         text = "\n".join(texts[-1:] if name is GraderName.STRICT else texts)

@@ -243,7 +243,7 @@ def arm(
     view, runtime = source.read(ARM, lambda config: view_of_arm(config, run))
     from evaluation.experiments.arm import run_arm
 
-    _print_facts(run_arm(run, view, runtime)["endpoints"])
+    _print_facts(run_arm(run, view, runtime).endpoints)
 
 
 @app.command("arm-of-main")
@@ -253,7 +253,7 @@ def arm_of_main(source: Source) -> None:
     _, runtime = source.read(ARM_OF_MAIN)
     from evaluation.experiments.arm import summarise_main
 
-    _print_facts(summarise_main(ArmRun("roc_paper", MAIN, 0), runtime)["endpoints"])
+    _print_facts(summarise_main(ArmRun("roc_paper", MAIN, 0), runtime).endpoints)
 
 
 def _print_facts(facts: dict[str, Any]) -> None:

@@ -14,11 +14,12 @@ from scipy import stats
 from analysis.claims import claims as c
 from analysis.entropy import controls as entropy_controls
 from analysis.entropy import entropy
-from analysis.experiments.arms import by_arm, difference, read_arms, records_in
+from analysis.experiments.arms import by_arm, difference, read_run_arms, records_in
 from analysis.experiments.arms import endpoint as endpoint_of
 from analysis.inputs.runs import Run, find_score
 from analysis.inputs.samples import read_scored
 from analysis.report.bench_tables import makespan_ratios, scheduler_bench
+from records.arm_record import ArmRecord
 from records.evaluation import RINGS, Score
 from records.statistics import PairedDifference, paired_difference, t_interval
 
@@ -39,7 +40,7 @@ def measure_run(run: Run, settings: entropy.Settings, arms_folder: Path | None =
     """
     scores = run.scores()
     metrics = run.metrics()
-    arms = read_arms(run.arm_files()) if arms_folder is None else records_in(arms_folder)
+    arms = read_run_arms(run) if arms_folder is None else records_in(arms_folder)
     tokens = _entropy_tokens(run, settings)
     bench = scheduler_bench(run)
 
@@ -185,7 +186,7 @@ def slope(x: Any, y: Any) -> float:
 
 
 def arm_difference(
-    arms: Sequence[Mapping[str, Any]], endpoint: c.ArmDifference, confidence: float
+    arms: Sequence[ArmRecord], endpoint: c.ArmDifference, confidence: float
 ) -> c.Effect | None:
     """Paired by SFT checkpoint and seed: t interval and t test over the pairs that both arms have."""
     found = by_arm(arms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +27,21 @@ from analysis.report.page import render
 from analysis.report.report import inline_svg
 from analysis.tables.arms import cell, cost_grid, endpoint_grid
 from analysis.tables.grid import DASH, Grid, write
+from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from records.files import write_text
 
 MAIN = set(arms_figure.MAIN_ARMS)
 BASELINE = "roc_paper"
 FAILED = "tool_error_frac_correct"
-STAGES = (
-    ("same_steps", "staged", "changing stages, at as many steps"),
-    ("staged", "staged_unfiltered", "stage 3 on all problems"),
-)
+STAGES = (("same_steps", "staged", "changing stages, at as many steps"),)
 """a, b, what b - a isolates."""
-CLIPPED = ("roc_paper", "updates_4", "updates_4_clip_020", "updates_8", "updates_8_clip_020")
-"""Arms with 1, 4 and 8 updates per step; clip_020 has the lower bound on both sides."""
+CLIPPED = ("roc_paper", "updates_8", "updates_8_clip_020")
+"""Arms with 1 and 8 updates per step; clip_020 has the lower bound on both sides."""
 
 
 def write_ablations(
-    records: Sequence[Mapping[str, Any]], passes: pd.DataFrame, settings: Settings, out: Path, name: str
+    records: Sequence[ArmRecord], passes: pd.DataFrame, settings: Settings, out: Path, name: str
 ) -> Path:
     """Write index.html, its figures, tables and one CSV of all endpoints into `out`; returns the page.
 
@@ -61,9 +59,9 @@ def write_ablations(
         raise ConfigError("no experiment arm is stored; run snakemake --cores all ablations")
     # Checkpoints of other teachers answer another question (the doses below).
     taught_anew = set(doses.TEACHER.values())
-    on_main = [r for r in records if r["arm"] in MAIN and origin_name(r["origin"]) not in taught_anew]
-    tried = {r["origin"] for r in records if r["arm"] not in MAIN}
-    variants = [r for r in records if r["origin"] in tried]
+    on_main = [r for r in records if r.arm in MAIN and origin_name(r.origin) not in taught_anew]
+    tried = {r.origin for r in records if r.arm not in MAIN}
+    variants = [r for r in records if r.origin in tried]
     table = arms_figure.table_of(on_main)
     dose = doses.table_of(records, settings.confidence)
     figures = {}
@@ -77,9 +75,7 @@ def write_ablations(
             with style.styled():
                 style.save(draw(data), out, title, f"{name}: {title}")
             figures[title] = inline_svg((out / f"{title}.svg").read_text(encoding="utf-8"), title)
-    endpoints = [
-        {"arm": r["arm"], "origin": r["origin"], "seed": r["seed"], **r["endpoints"]} for r in records
-    ]
+    endpoints = [{"arm": r.arm, "origin": r.origin, "seed": r.seed, **r.endpoints} for r in records]
     style.save_table(pd.DataFrame(endpoints), out / "data" / "endpoints.csv")
     tables = [
         endpoint_grid(on_main, settings.confidence),
@@ -87,7 +83,7 @@ def write_ablations(
         endpoint_grid(variants, settings.confidence, baseline=BASELINE, name="variants"),
         clip_grid(variants, settings.confidence),
         endpoint_grid(
-            [r for r in variants if r["arm"] in {arm for pair in STAGES for arm in pair[:2]}],
+            [r for r in variants if r.arm in {arm for pair in STAGES for arm in pair[:2]}],
             settings.confidence,
             contrasts=STAGES,
             name="staged",
@@ -101,9 +97,9 @@ def write_ablations(
         run=name,
         num_runs=len(records),
         num_arms=len(by_arm(records)),
-        origins=sorted({r["origin"] for r in records}),
-        machines=any("@" in r["origin"] for r in records),
-        texts=sorted({(r["arm"], r["text"]) for r in records}),
+        origins=sorted({r.origin for r in records}),
+        machines=any("@" in r.origin for r in records),
+        texts=sorted({(r.arm, r.text) for r in records}),
         sentences=sentences(on_main, settings.confidence),
         tables=tables,
         passes=None if passes.empty else grid_of(passes),
@@ -115,7 +111,7 @@ def write_ablations(
     return path
 
 
-def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[str]:
+def sentences(records: Sequence[ArmRecord], confidence: float) -> list[str]:
     """What the contrasts say, computed: sealed test and failed calls, then training accuracy at equal cost."""
     arms = by_arm(records)
     said = []
@@ -148,8 +144,8 @@ def sentences(records: Sequence[Mapping[str, Any]], confidence: float) -> list[s
 def reading(found: Any) -> str:
     """The interval in words.
 
-    >>> from analysis.experiments.arms import Difference
-    >>> reading(Difference(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, by_origin=(0.1,)))
+    >>> from analysis.experiments.arms import ArmContrast
+    >>> reading(ArmContrast(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, by_origin=(0.1,)))
     'not distinguished from 0'
     """
     if found.low > 0:
@@ -159,14 +155,14 @@ def reading(found: Any) -> str:
     return "not distinguished from 0"
 
 
-def clip_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
+def clip_grid(records: Sequence[ArmRecord], confidence: float) -> Grid:
     """How often each side of the clip acts, and what raising the upper bound does."""
     arms = by_arm(records)
     rows = []
     for name in (name for name in CLIPPED if name in arms):
         mean = endpoint(arms[name], "accuracy")
         shares = [
-            [r["endpoints"].get(side) for r in arms[name].values() if r["endpoints"].get(side) is not None]
+            [r.endpoints[side] for r in arms[name].values() if side in r.endpoints]
             for side in ("clip_low_frac", "clip_high_frac")
         ]
         cells = [f"{100 * sum(values) / len(values):.3f}" if values else DASH for values in shares]
@@ -191,8 +187,11 @@ def dose_grid(table: pd.DataFrame) -> Grid:
         for (noise, dose), part in table.groupby(["noise", "dose"], sort=False):
             found: dict[str, Any] = {str(row.endpoint): row for row in part.itertuples()}
             cells = [
-                f"{100 * row.value:+.1f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]" if row else DASH
-                for row in (found.get(name) for name in doses.SHOWN)
+                f"{shown(name, row.value, signed=True)} "
+                f"[{shown(name, row.low, signed=True)}, {shown(name, row.high, signed=True)}]"
+                if (row := found.get(name))
+                else DASH
+                for name in doses.SHOWN
             ]
             num = max(row.num_pairs for row in found.values())
             groups.setdefault(f"{noise}, share of calls", []).append([f"{dose:g}", str(num), *cells])

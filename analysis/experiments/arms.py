@@ -1,6 +1,6 @@
 """Experiment arms compared: paired by SFT checkpoint and seed, at equal steps and at equal cost in three other units.
 
-An arm's record is arms/ARM-ORIGIN-SEED.json: {arm, origin, seed, text, endpoints, curve}. Two arms are compared on the
+Two arms are compared on the
 (origin, seed) pairs that both have: those share SFT checkpoint, problem order and seeds.
 
 Another machine rounds differently and trains another SFT model from the same seeds. Its records lie in a folder of its
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy import stats
 
+from analysis.inputs.runs import Run
+from config.arms import MAIN
+from records.arm_record import REMEDY, ArmRecord, CurvePoint
 from records.errors import ConfigError
-from records.files import read_json
 from records.statistics import t_interval
 
 AXES = {"step": "steps", "rollouts": "rollouts", "sampled_tokens": "sampled tokens", "seconds": "seconds"}
@@ -45,6 +45,9 @@ ENDPOINTS = {
 LENGTHS = {"response_len_correct_mean", "tokens_after_first_error_mean"}
 """Endpoints in tokens; the others are shares."""
 
+ArmRuns = Mapping[tuple[str, int], ArmRecord]
+"""(origin, seed) -> record, of one arm."""
+
 CONTRASTS = (
     ("random_2g_to_g", "roc_paper", "the penalty alone"),
     ("grpo_g", "random_2g_to_g", "oversampling alone"),
@@ -56,7 +59,7 @@ CONTRASTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class ArmContrast:
     """Arm b minus arm a."""
 
     value: float
@@ -69,12 +72,12 @@ class Difference:
     """Mean over the pairs of each SFT checkpoint; pairs that share one are not independent of it."""
 
 
-def records_in(folder: Path) -> list[dict[str, Any]]:
+def records_in(folder: Path) -> list[ArmRecord]:
     """All records of a folder and of the machines in it, sorted."""
     records = read_arms(sorted(folder.glob("*.json")))
     for machine in sorted(path for path in folder.glob("*") if path.is_dir()):
         found = read_arms(sorted(machine.glob("*.json")))
-        records += [record | {"origin": f"{record['origin']}@{machine.name}"} for record in found]
+        records += [replace(record, origin=f"{record.origin}@{machine.name}") for record in found]
     return records
 
 
@@ -87,67 +90,41 @@ def origin_name(origin: str) -> str:
     return origin.partition("@")[0]
 
 
-class _Point(BaseModel):
-    """A step of a curve; more numbers may stand beside these."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="allow")
-    __pydantic_extra__: dict[str, float | None] = Field(init=False)
-
-    step: Annotated[int, Field(ge=1)]
-    accuracy: Annotated[float, Field(ge=0, le=1)] | None = None
+def read_arms(paths: Iterable[Path]) -> list[ArmRecord]:
+    """The records in some files. Raises ConfigError when a file is none."""
+    return [ArmRecord.load(path) for path in paths]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    arm: str
-    origin: str
-    seed: Annotated[int, Field(ge=0)]
-    endpoints: dict[str, float | None]
-    curve: list[_Point]
-
-
-def read_arms(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """The records in some files.
+def read_run_arms(run: Run) -> list[ArmRecord]:
+    """Records of the arms that a run declares.
 
     Raises:
-        ConfigError: A file is no record, is one of another name, or its curve goes back.
+        ConfigError: a record is of another run, or started from another SFT checkpoint.
     """
-    records = []
-    for path in paths:
-        record = read_json(path)
-        remedy = "delete it and run the arm again"
-        missing = {"arm", "origin", "seed", "endpoints", "curve"} - set(
-            record if isinstance(record, dict) else ()
-        )
-        if missing:
-            raise ConfigError(f"{path}: lacks {', '.join(sorted(missing))}; {remedy}")
-        try:
-            read = _Record.model_validate(record)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"{path}: {where}: {first['msg']}; {remedy}") from None
-        if path.stem != f"{read.arm}-{read.origin}-{read.seed}":
-            raise ConfigError(f"{path}: is the record of {read.arm}-{read.origin}-{read.seed}; {remedy}")
-        steps = [point.step for point in read.curve]
-        if steps != sorted(set(steps)):
-            raise ConfigError(f"{path}: the steps of its curve do not rise; {remedy}")
-        records.append(record)
+    paths = run.arm_files()
+    records = read_arms(paths)
+    for path, record in zip(paths, records, strict=True):
+        manifest = run.manifest("sft") if record.origin == MAIN else None
+        if record.run != run.name:
+            raise ConfigError(f"{path}: is of run {record.run}, not of {run.name}; {REMEDY}")
+        if manifest is not None and record.parent != manifest.digest:
+            raise ConfigError(
+                f"{path}: started from another SFT checkpoint than that of {run.root}; {REMEDY}"
+            )
     return records
 
 
-def by_arm(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[tuple[str, int], Mapping[str, Any]]]:
-    """Arm -> (origin, seed) -> record."""
-    found: dict[str, dict[tuple[str, int], Mapping[str, Any]]] = {}
+def by_arm(records: Sequence[ArmRecord]) -> dict[str, ArmRuns]:
+    """Arm -> its runs."""
+    found: dict[str, dict[tuple[str, int], ArmRecord]] = {}
     for record in records:
-        found.setdefault(record["arm"], {})[record["origin"], record["seed"]] = record
-    return found
+        found.setdefault(record.arm, {})[record.pair] = record
+    return dict(found)
 
 
 def difference(
     a: Mapping[tuple[str, int], float], b: Mapping[tuple[str, int], float], confidence: float
-) -> Difference | None:
+) -> ArmContrast | None:
     """Mean of b - a over the pairs that both have, with Student's interval and test; None without a pair.
 
     Three pairs with differences 1, 2, 3: 2 -+ 4.303 / sqrt(3).
@@ -162,7 +139,7 @@ def difference(
         return None
     differences = np.array([b[pair] - a[pair] for pair in shared])
     interval = t_interval(differences, confidence)
-    return Difference(
+    return ArmContrast(
         value=interval.value,
         low=interval.low,
         high=interval.high,
@@ -175,7 +152,7 @@ def difference(
     )
 
 
-def over_origins(found: Difference, confidence: float) -> Difference | None:
+def over_origins(found: ArmContrast, confidence: float) -> ArmContrast | None:
     """The same with SFT checkpoints as the unit: Student's over their means; None below `MIN_ORIGINS` of them.
 
     Seeds of one checkpoint share what is peculiar to it, so the interval over pairs speaks for the checkpoints at hand.
@@ -205,17 +182,12 @@ def _p_of(differences: np.ndarray) -> float:
     return 1.0 if float(np.ptp(differences)) < 1e-12 else float(stats.ttest_1samp(differences, 0.0)[1])
 
 
-def endpoint(arm: Mapping[tuple[str, int], Mapping[str, Any]], name: str) -> dict[tuple[str, int], float]:
+def endpoint(arm: ArmRuns, name: str) -> dict[tuple[str, int], float]:
     """One endpoint of an arm's runs; runs without a case of it are left out."""
-    return {pair: r["endpoints"][name] for pair, r in arm.items() if r["endpoints"].get(name) is not None}
+    return {pair: record.endpoints[name] for pair, record in arm.items() if name in record.endpoints}
 
 
-def at_equal_cost(
-    a: Mapping[tuple[str, int], Mapping[str, Any]],
-    b: Mapping[tuple[str, int], Mapping[str, Any]],
-    axis: str,
-    confidence: float,
-) -> Difference | None:
+def at_equal_cost(a: ArmRuns, b: ArmRuns, axis: str, confidence: float) -> ArmContrast | None:
     """Accuracy of raw training rollouts, b - a, where the cheaper of each pair ends.
 
     Curves are averaged over `SMOOTH` steps and read between their points. The accuracies at one cost are noisier than
@@ -223,7 +195,7 @@ def at_equal_cost(
     """
     ends: tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]] = ({}, {})
     for pair in set(a) & set(b):
-        curves = [smoothed(record["curve"], axis) for record in (a[pair], b[pair])]
+        curves = [smoothed(record.curve, axis) for record in (a[pair], b[pair])]
         if any(not len(x) for x, _ in curves):
             continue
         cost = min(x[-1] for x, _ in curves)
@@ -234,15 +206,15 @@ def at_equal_cost(
     return difference(ends[0], ends[1], confidence)
 
 
-def smoothed(curve: Sequence[Mapping[str, Any]], axis: str) -> tuple[np.ndarray, np.ndarray]:
+def smoothed(curve: Sequence[CurvePoint], axis: str) -> tuple[np.ndarray, np.ndarray]:
     """Cost and accuracy, each the mean of `SMOOTH` consecutive steps (of all, when there are fewer).
 
-    >>> points = [{"step": s, "accuracy": 0.1 * s} for s in (1, 2, 3, 4)]
+    >>> points = [CurvePoint(step=s, rollouts=0, sampled_tokens=0, seconds=0, accuracy=0.1 * s) for s in (1, 2, 3, 4)]
     >>> x, y = smoothed(points, "step")
     >>> x.tolist(), y.round(3).tolist()
     ([3.0, 4.0], [0.2, 0.3])
     """
-    known = [(p[axis], p["accuracy"]) for p in curve if p.get("accuracy") is not None]
+    known = [(getattr(point, axis), point.accuracy) for point in curve if point.accuracy is not None]
     if not known:
         return np.zeros(0), np.zeros(0)
     width = min(SMOOTH, len(known))
@@ -251,12 +223,12 @@ def smoothed(curve: Sequence[Mapping[str, Any]], axis: str) -> tuple[np.ndarray,
     return x, y
 
 
-def curve_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def curve_table(records: Sequence[ArmRecord]) -> pd.DataFrame:
     """One row per arm, run and step."""
     rows = [
-        {"arm": r["arm"], "origin": r["origin"], "seed": r["seed"], **point}
-        for r in records
-        for point in r["curve"]
+        {"arm": record.arm, "origin": record.origin, "seed": record.seed, **asdict(point)}
+        for record in records
+        for point in record.curve
     ]
     return pd.DataFrame(rows)
 

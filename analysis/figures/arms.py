@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.entropy.entropy import Settings
-from analysis.experiments.arms import AXES, curve_table, read_arms
+from analysis.experiments.arms import AXES, curve_table, read_run_arms
 from analysis.figures import style
 from analysis.figures.plot import Plot, Reference
 from analysis.inputs.runs import Run
+from records.arm_record import ArmRecord
 
 MAIN_ARMS = ("grpo_g", "grpo_2g", "random_2g_to_g", "grpo_2x_prompts", "roc_paper", "roc_release")
 
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     """One row per arm, run and step."""
-    return table_of(read_arms(run.arm_files()))
+    return table_of(read_run_arms(run))
 
 
-def table_of(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def table_of(records: Sequence[ArmRecord]) -> pd.DataFrame:
     """The same from records."""
-    return curve_table([record for record in records if record["arm"] in MAIN_ARMS])
+    return curve_table([record for record in records if record.arm in MAIN_ARMS])
 
 
 def draw(table: pd.DataFrame) -> Figure:

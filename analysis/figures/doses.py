@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.experiments.arms import ENDPOINTS, by_arm, difference, endpoint, origin_name
 from analysis.figures import style
+from records.arm_record import ArmRecord
 
 OUTSIDE = {0.0: ("random_2g_to_g", "roc_paper")} | {
-    dose / 100: (f"random_tool_fails_{dose}", f"roc_tool_fails_{dose}") for dose in (10, 20, 40)
+    dose / 100: (f"random_tool_fails_{dose}", f"roc_tool_fails_{dose}") for dose in (20, 40)
 }
 """Share of calls that fail by chance -> arms a and b."""
-TEACHER = {0.0: "teacher_errors_0", 0.2: "teacher_errors_20", 0.4: "teacher_errors_40"}
+TEACHER = {0.0: "teacher_errors_0", 0.4: "teacher_errors_40"}
 """Share of documents whose first call fails -> origin."""
 SHOWN = ("accuracy", "tool_error_frac_correct")
 
 
-def table_of(records: Sequence[Mapping[str, Any]], confidence: float) -> pd.DataFrame:
+def table_of(records: Sequence[ArmRecord], confidence: float) -> pd.DataFrame:
     """One row per kind of noise, dose and endpoint: RoC minus random with its interval."""
     arms = by_arm(records)
     noisy = {origin for dose, (_, b) in OUTSIDE.items() if dose for origin, _ in arms.get(b, {})}
     taught = {
-        dose: {r["origin"] for r in records if origin_name(r["origin"]) == name}
-        for dose, name in TEACHER.items()
+        dose: {r.origin for r in records if origin_name(r.origin) == name} for dose, name in TEACHER.items()
     }
     rows = []
     for kind, dose, a, b, origins in [

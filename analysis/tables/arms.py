@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from analysis.entropy.entropy import Settings
 from analysis.experiments.arms import (
     AXES,
     CONTRASTS,
     ENDPOINTS,
-    Difference,
+    ArmContrast,
+    ArmRuns,
     at_equal_cost,
     by_arm,
     difference,
     endpoint,
     over_origins,
-    read_arms,
+    read_run_arms,
     shown,
 )
 from analysis.figures.plot import Reference
 from analysis.inputs.runs import Run
 from analysis.tables.grid import DASH, Grid
+from records.arm_record import ArmRecord
 
 
 def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     """Means of each arm, then differences."""
-    return endpoint_grid(read_arms(run.arm_files()), settings.confidence)
+    return endpoint_grid(read_run_arms(run), settings.confidence)
 
 
 def endpoint_grid(
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[ArmRecord],
     confidence: float,
     baseline: str | None = None,
     contrasts: Sequence[tuple[str, str, str]] = CONTRASTS,
@@ -76,7 +77,7 @@ def endpoint_grid(
     )
 
 
-def cost_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
+def cost_grid(records: Sequence[ArmRecord], confidence: float) -> Grid:
     """The contrasts where the cheaper arm of each pair ends, on each axis of cost."""
     arms = by_arm(records)
     rows, wide = [], []
@@ -97,7 +98,7 @@ def cost_grid(records: Sequence[Mapping[str, Any]], confidence: float) -> Grid:
     )
 
 
-def cell(name: str, found: Difference | None) -> str:
+def cell(name: str, found: ArmContrast | None) -> str:
     """A difference with its interval."""
     if found is None:
         return DASH
@@ -107,6 +108,6 @@ def cell(name: str, found: Difference | None) -> str:
     return f"{value} [{shown(name, found.low, signed=True)}, {shown(name, found.high, signed=True)}]"
 
 
-def _mean_cell(runs: Mapping[tuple[str, int], Mapping[str, Any]], name: str) -> str:
+def _mean_cell(runs: ArmRuns, name: str) -> str:
     values = endpoint(runs, name)
     return shown(name, sum(values.values()) / len(values)) if values else DASH

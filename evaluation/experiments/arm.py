@@ -10,6 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from config.commands import ArmView, FilterView, RlView, SamplingView
 from config.model import RuntimeSection, StageSection
 from evaluation.evaluate import Intervals, Place, evaluate
 from evaluation.experiments.endpoints import curve, endpoints
+from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from records.evaluation import POOLED, EvaluationSummary
-from records.files import sha256_of, write_json
+from records.files import sha256_of
 from records.manifest import MANIFEST, Manifest
 from records.problem import Problem
 from records.run_folder import RunFolder
@@ -33,7 +35,7 @@ NO_INTERVALS = Intervals(confidence=0.95, seed=0)
 """The summary of an arm uses one mean; configured intervals would only make finished arms run again."""
 
 
-def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> dict[str, Any]:
+def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> ArmRecord:
     """Train and test one arm; writes and returns arms/NAME.json, with the wall seconds of this attempt.
 
     Args:
@@ -71,8 +73,8 @@ def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> dict[str, An
         work=folder.work("eval"),
         overwrite=True,  # the arm's own folder: a kill after its evaluation leaves one there
     )
-    record = summarise(run, folder, stages, summary) | {"seconds": time.monotonic() - began}
-    write_json(main.arm(run.name), record)
+    record = replace(summarise(run, folder, stages, summary, main), seconds=time.monotonic() - began)
+    record.write(main.arm(run.name))
     _clear(folder)
     return record
 
@@ -102,19 +104,19 @@ def _clear(folder: RunFolder) -> None:
         shutil.rmtree(folder.root)
 
 
-def summarise_main(run: ArmRun, runtime: RuntimeSection) -> dict[str, Any]:
+def summarise_main(run: ArmRun, runtime: RuntimeSection) -> ArmRecord:
     """The main run's own stage 1 as the arm that it is; writes and returns arms/NAME.json."""
     folder = runtime.folder
     summary = EvaluationSummary.load(folder.evaluation("rl1"))
-    record = summarise(run, folder, ["rl1"], summary)
-    write_json(folder.arm(run.name), record)
+    record = summarise(run, folder, ["rl1"], summary, folder)
+    record.write(folder.arm(run.name))
     return record
 
 
 def summarise(
-    run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: EvaluationSummary
-) -> dict[str, Any]:
-    """What an arm leaves: its names, endpoints and curve."""
+    run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: EvaluationSummary, main: RunFolder
+) -> ArmRecord:
+    """The record of an arm, from the stages and the evaluation in its folder; `main` is the run it belongs to."""
     for stage in stages:
         require_published_metrics(folder, stage)
     metrics = [line for stage in stages for line in _lines(folder.metrics(stage))]
@@ -124,14 +126,16 @@ def summarise(
             f"{folder.timing(stages[-1])}: holds {len(timing)} steps, the metrics hold {len(metrics)}; delete "
             f"{folder.checkpoint(stages[-1]) / MANIFEST} and run the stage again"
         )
-    return {
-        "arm": run.arm,
-        "origin": run.origin,
-        "seed": run.seed,
-        "text": load_arms().arms[run.arm].text,
-        "endpoints": endpoints(metrics, sealed_accuracy(summary)),
-        "curve": curve(metrics, timing),
-    }
+    return ArmRecord(
+        arm=run.arm,
+        origin=run.origin,
+        seed=run.seed,
+        text=load_arms().arms[run.arm].text,
+        endpoints=endpoints(metrics, sealed_accuracy(summary)),
+        curve=curve(metrics, timing),
+        run=main.name,
+        parent=Manifest.load(folder.checkpoint(stages[0])).parent,
+    )
 
 
 def require_published_metrics(folder: RunFolder, stage: str) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from statistics import linear_regression
 from typing import Any
 
+from records.arm_record import CurvePoint
+
 AXES = ("step", "rollouts", "sampled_tokens", "seconds")
 """Units of cost of a curve; cumulative but for the step."""
 MEANS = (
@@ -38,10 +40,10 @@ def endpoints(metrics: Sequence[Mapping[str, Any]], test_accuracy: float) -> dic
 
     >>> lines = [{"step": s, "accuracy": 0.1 * s, "num_tool_calls_correct": 10, "num_tool_errors_correct": 6 - s,
     ...           "tool_error_frac_correct": (6 - s) / 10} for s in (1, 2, 3, 4, 5, 6)]
-    >>> told = endpoints(lines, 0.5)
-    >>> told["accuracy"], round(told["train_accuracy"], 3), told["tool_error_frac_correct"]
+    >>> found = endpoints(lines, 0.5)
+    >>> found["accuracy"], round(found["train_accuracy"], 3), found["tool_error_frac_correct"]
     (0.5, 0.55, 0.05)
-    >>> round(told["tool_error_frac_correct_slope"], 6)
+    >>> round(found["tool_error_frac_correct_slope"], 6)
     -0.1
     """
     late = last_third(metrics)
@@ -80,9 +82,7 @@ def slope_of(points: Sequence[tuple[float, float | None]]) -> float | None:
     return linear_regression([x for x, _ in known], [y for _, y in known]).slope
 
 
-def curve(
-    metrics: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]]
-) -> list[dict[str, float | None]]:
+def curve(metrics: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
     """One point per step: cost so far in four units, and what was reached.
 
     Seconds are those of rollout and update on the machine at hand; grading, bringing weights to the engine, saving and
@@ -90,7 +90,7 @@ def curve(
 
     >>> points = curve([{"step": 1, "num_rollouts": 8, "num_sampled_tokens": 90, "accuracy": 0.5}] * 2,
     ...                [{"step": 1, "rollout_s": 1.0, "update_s": 0.5}] * 2)
-    >>> points[1]["rollouts"], points[1]["sampled_tokens"], points[1]["seconds"], points[1]["accuracy"]
+    >>> points[1].rollouts, points[1].sampled_tokens, points[1].seconds, points[1].accuracy
     (16, 180, 3.0, 0.5)
     """
     points = []
@@ -100,8 +100,12 @@ def curve(
         rollouts += line["num_rollouts"]
         tokens += line["num_sampled_tokens"]
         seconds += clock["rollout_s"] + clock["update_s"]
-        cost = {"step": line["step"], "rollouts": rollouts, "sampled_tokens": tokens, "seconds": seconds}
-        points.append(cost | {name: line.get(name) for name in CURVES})
+        reached = {name: line.get(name) for name in CURVES}
+        points.append(
+            CurvePoint(
+                step=line["step"], rollouts=rollouts, sampled_tokens=tokens, seconds=seconds, **reached
+            )
+        )
     return points
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.inputs.runs import CHECKPOINTS
+from records.arm_record import ArmRecord, CurvePoint
 from records.digest import digest
 from records.evaluation import RINGS
 from records.manifest import Manifest
@@ -213,18 +214,29 @@ def pass_row(checkpoint: str, benchmark: str, outcomes: dict[str, list[float]], 
     }  # fmt: skip
 
 
-def write_arms(root: Path) -> None:
-    """Two arms with two seeds each, three steps."""
-    for arm, cost, accuracy in (("grpo_g", 100, 0.5), ("roc_paper", 200, 0.6)):
-        for seed in (0, 1):
+def write_arms(root: Path, effect: float = 0.1, seeds: int = 2, noise: float = 0.0) -> None:
+    """Two arms, three steps; `effect` is what roc_paper adds to the accuracy of grpo_g."""
+    manifest = root / "checkpoints" / "sft" / "manifest.json"
+    parent = digest(json.loads(manifest.read_text())["files"]) if manifest.exists() else None
+    rng = np.random.default_rng(0)
+    for seed in range(seeds):
+        base = 0.5 + float(rng.normal(0, noise))
+        for arm, cost, shift in (
+            ("grpo_g", 100, 0.0),
+            ("roc_paper", 200, effect + float(rng.normal(0, noise / 5))),
+        ):
             curve = [
-                {"step": s, "rollouts": cost * s, "sampled_tokens": 40 * cost * s, "seconds": 2.0 * s,
-                 "accuracy": accuracy * s / 3, "tool_error_frac_correct": 0.2, "response_len_correct_mean": 60.0}
+                CurvePoint(step=s, rollouts=cost * s, sampled_tokens=40 * cost * s, seconds=2.0 * s,
+                           accuracy=(base + shift) * s / 3, tool_error_frac_correct=0.2,
+                           response_len_correct_mean=60.0)
                 for s in (1, 2, 3)
             ]  # fmt: skip
-            record = {"arm": arm, "origin": "main", "seed": seed, "text": arm, "curve": curve}
-            endpoints = {"accuracy": accuracy + 0.01 * seed}
-            put(root / "arms" / f"{arm}-main-{seed}.json", record | {"endpoints": endpoints})
+            endpoints = {"accuracy": base + shift + 0.01 * seed, "tool_error_frac_correct": 0.2 - shift}
+            record = ArmRecord(
+                arm=arm, origin="main", seed=seed, text=arm, endpoints=endpoints, curve=curve, run=root.name,
+                parent=parent,
+            )  # fmt: skip
+            record.write(root / "arms" / f"{record.name}.json")
 
 
 def put(path: Path, value: object) -> None:

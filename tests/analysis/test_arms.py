@@ -24,6 +24,7 @@ from analysis.experiments.arms import (
     by_arm,
     difference,
     over_origins,
+    read_run_arms,
     records_in,
 )
 from analysis.experiments.sampling_grid import grid_of, table_of
@@ -31,11 +32,12 @@ from analysis.figures import doses
 from analysis.inputs.runs import Run
 from config.arms import ablation_runs, load_arms
 from evaluation.experiments.endpoints import MEANS
+from records.arm_record import ArmRecord, CurvePoint
 from records.errors import ConfigError
 from records.evaluation import RINGS, EvaluationSummary
 from records.trajectory import Trajectory
 from records.trajectory_files import write_parquet
-from tests.analysis.fake_run import fake_trajectories, plan, publish, score_row
+from tests.analysis.fake_run import FakeRun, fake_trajectories, plan, publish, score_row
 
 CLAIMS = Path(__file__).parents[2] / "results" / "reference" / "claims.yaml"
 PAIRS = [("main", 0), ("main", 1), ("sft_seed_1", 0), ("sft_seed_1", 1)]
@@ -43,28 +45,24 @@ PAIRS = [("main", 0), ("main", 1), ("sft_seed_1", 0), ("sft_seed_1", 1)]
 
 def record(
     arm: str, origin: str, seed: int, accuracy: float, *, rollouts: int = 100, **more: float
-) -> dict[str, Any]:
-    curve = [
-        {"step": s, "rollouts": rollouts * s, "sampled_tokens": 40 * rollouts * s, "seconds": rollouts * s / 50,
-         "accuracy": accuracy * s / 6, "tool_error_frac_correct": 0.2, "response_len_correct_mean": 60.0}
-        for s in range(1, 7)
-    ]  # fmt: skip
-    endpoints = {
-        "accuracy": accuracy,
-        "tool_error_frac_correct": 0.1,
-        "response_len_correct_mean": 60.0,
-    } | more
-    return {
-        "arm": arm,
-        "origin": origin,
-        "seed": seed,
-        "text": f"what {arm} is",
-        "endpoints": endpoints,
-        "curve": curve,
-    }
+) -> ArmRecord:
+    return ArmRecord(
+        arm=arm,
+        origin=origin,
+        seed=seed,
+        text=f"what {arm} is",
+        endpoints={"accuracy": accuracy, "tool_error_frac_correct": 0.1, "response_len_correct_mean": 60.0} | more,
+        curve=[
+            CurvePoint(
+                step=s, rollouts=rollouts * s, sampled_tokens=40 * rollouts * s, seconds=rollouts * s / 50,
+                accuracy=accuracy * s / 6, tool_error_frac_correct=0.2, response_len_correct_mean=60.0,
+            )
+            for s in range(1, 7)
+        ],
+    )  # fmt: skip
 
 
-def records(effect: float, noise: float = 0.005) -> list[dict[str, Any]]:
+def records(effect: float, noise: float = 0.005) -> list[ArmRecord]:
     rng = np.random.default_rng(0)
     found = []
     for origin, seed in PAIRS:
@@ -88,7 +86,7 @@ def test_the_page_reads_an_effect_as_it_is(effect: float, word: str) -> None:
 
 
 def test_a_contrast_that_was_not_run_is_said() -> None:
-    only = [r for r in records(0.1) if r["arm"] != "grpo_2g"]
+    only = [r for r in records(0.1) if r.arm != "grpo_2g"]
     assert "roc_paper - grpo_2g (RoC at equal rollouts): not run." in sentences(only, 0.95)
 
 
@@ -105,12 +103,11 @@ def test_records_of_another_machine_are_another_checkpoint(tmp_path: Path) -> No
     for folder, shift in (("", 0.0), ("other", 0.3)):
         (tmp_path / folder).mkdir(exist_ok=True)
         for arm, accuracy in (("grpo_g", 0.4), ("roc_paper", 0.5)):
-            text = json.dumps(record(arm, "main", 0, accuracy + shift))
-            (tmp_path / folder / f"{arm}-main-0.json").write_text(text)
+            record(arm, "main", 0, accuracy + shift).write(tmp_path / folder / f"{arm}-main-0.json")
     found = records_in(tmp_path)
-    assert {r["origin"] for r in found} == {"main", "main@other"}
+    assert {r.origin for r in found} == {"main", "main@other"}
     accuracy = {
-        arm: {pair: r["endpoints"]["accuracy"] for pair, r in runs.items()}
+        arm: {pair: r.endpoints["accuracy"] for pair, r in runs.items()}
         for arm, runs in by_arm(found).items()
     }
     pairs = difference(accuracy["grpo_g"], accuracy["roc_paper"], 0.95)
@@ -161,13 +158,13 @@ def test_the_clip_table_shows_shares_and_the_effect_of_the_upper_bound() -> None
     found = []
     for seed in (0, 1):
         low = 0.5 + 0.01 * seed
-        found.append(record("updates_4", "main", seed, 0.6, clip_high_frac=0.002, clip_low_frac=0.001))
+        found.append(record("updates_8", "main", seed, 0.6, clip_high_frac=0.002, clip_low_frac=0.001))
         found.append(
-            record("updates_4_clip_020", "main", seed, low, clip_high_frac=0.004, clip_low_frac=0.001)
+            record("updates_8_clip_020", "main", seed, low, clip_high_frac=0.004, clip_low_frac=0.001)
         )
     rows = clip_grid(found, 0.95).groups["share of trained tokens, last third"]
-    assert rows[0][:4] == ["updates_4", "2", "0.100", "0.200"]
-    assert rows[1][:4] == ["updates_4_clip_020", "2", "0.100", "0.400"]
+    assert rows[0][:4] == ["updates_8", "2", "0.100", "0.200"]
+    assert rows[1][:4] == ["updates_8_clip_020", "2", "0.100", "0.400"]
     assert rows[1][5].startswith("+9.5")
 
 
@@ -181,11 +178,11 @@ def test_a_dose_is_read_from_every_checkpoint_with_noise_and_from_no_other() -> 
     noisy = [
         record(arm, origin, 0, accuracy)
         for origin in ("main", "main_b")
-        for arm, accuracy in (("random_tool_fails_10", 0.4), ("roc_tool_fails_10", 0.6))
+        for arm, accuracy in (("random_tool_fails_20", 0.4), ("roc_tool_fails_20", 0.6))
     ]
     table = doses.table_of(plain + noisy, 0.95)
     found = table[table["endpoint"] == "accuracy"]
-    assert found["dose"].tolist() == [0.0, 0.1]
+    assert found["dose"].tolist() == [0.0, 0.2]
     assert found["value"].tolist() == pytest.approx([0.1, 0.2])
     assert found["num_pairs"].tolist() == [2, 2]
 
@@ -249,7 +246,7 @@ def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:
         or run.arm not in {c for contrast in CONTRASTS for c in contrast[:2]}
     ]
     for r in every:
-        (tmp_path / "arms" / f"{r['arm']}-{r['origin']}-{r['seed']}.json").write_text(json.dumps(r))
+        r.write(tmp_path / "arms" / f"{r.name}.json")
     for member, skill in (("sft", 0.3), ("rl3", 0.6), ("sft_seed_1", 0.3)):
         write_member(tmp_path / "grid" / member, member, skill)
     result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
@@ -277,12 +274,27 @@ def test_a_report_reads_the_arms_that_its_run_declares(tmp_path: Path) -> None:
     assert [path.stem for path in Run(tmp_path).arm_files()] == ["roc_paper-main-0"]
 
 
+def test_a_record_of_another_run_or_of_another_sft_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Nothing else ties an arm to a run: a file swapped in from another one gave its numbers."""
+    root = FakeRun(questions=2, k=1, tokens=False, only=("sft",)).write(tmp_path / "run")
+    path = root / "arms" / "grpo_g-main-0.json"
+    own = ArmRecord.load(path)
+    assert own in read_run_arms(Run(root))
+    for changes, message in (
+        ({"run": "other"}, "is of run other"),
+        ({"parent": "0" * 64}, "another SFT checkpoint"),
+    ):
+        replace(own, **changes).write(path)
+        with pytest.raises(ConfigError, match=message):
+            read_run_arms(Run(root))
+
+
 def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "arms").mkdir()
     result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
     assert (result.exit_code, "no experiment arm is stored" in result.output) == (2, True)
     (tmp_path / "arms" / "x.json").write_text("{}")
-    with pytest.raises(ConfigError, match="lacks arm, curve"):
+    with pytest.raises(ConfigError, match="arm: Field required"):
         records_in(tmp_path / "arms")
 
 

@@ -17,7 +17,7 @@ from analysis.entropy.entropy import Settings
 from analysis.inputs.runs import Run
 from records.errors import ConfigError
 from tests.analysis.conftest import REFERENCE
-from tests.analysis.fake_run import FakeRun, publish_tokens
+from tests.analysis.fake_run import FakeRun, publish_tokens, write_arms
 
 CLAIMS = read_claims(REFERENCE / "claims.yaml")
 
@@ -44,15 +44,8 @@ def _verdicts(run: Run, settings: Settings, preset: str = "tiny") -> dict[str, s
 
 
 def _write_arms(root: Path, effect: float, seeds: int) -> None:
-    rng = np.random.default_rng(0)
     shutil.rmtree(root / "arms", ignore_errors=True)
-    (root / "arms").mkdir()
-    for seed in range(seeds):
-        base = float(rng.normal(0.5, 0.05))
-        for arm, shift in (("grpo_g", 0.0), ("roc_paper", effect + float(rng.normal(0, 0.01)))):
-            endpoints = {"accuracy": base + shift, "tool_error_frac_correct": 0.2 - shift}
-            record = {"arm": arm, "origin": "main", "seed": seed, "endpoints": endpoints, "curve": []}
-            (root / "arms" / f"{arm}-main-{seed}.json").write_text(json.dumps(record))
+    write_arms(root, effect, seeds, noise=0.05)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis.cli import app
-from analysis.experiments.arms import read_arms
 from analysis.inputs.reference import read_reference
 from analysis.inputs.runs import Run
 from analysis.report.bench_tables import sandbox_bench, scheduler_bench
 from analysis.report.verify import judge, verify
+from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from records.evaluation import EvaluationSummary
 from records.files import read_json, read_jsonl, require_digest, write_text
@@ -155,25 +155,27 @@ def test_a_bench_that_cannot_be_is_refused(
 
 def test_an_arm_is_that_of_its_file_name_and_its_numbers_are_numbers(tmp_path: Path) -> None:
     path = tmp_path / "grpo_g-main-0.json"
+    point = {"step": 1, "rollouts": 1, "sampled_tokens": 1, "seconds": 1.0}
     record = {
         "arm": "grpo_g",
         "origin": "main",
         "seed": 0,
+        "text": "",
         "endpoints": {"accuracy": 0.5},
-        "curve": [{"step": 1}],
+        "curve": [point],
     }
-    path.write_text(json.dumps(record))
-    assert read_arms([path]) == [record]
+    put(path, record)
+    assert ArmRecord.load(path).endpoints == {"accuracy": 0.5}
     for changes, message in (
         ({"seed": 1}, "is the record of grpo_g-main-1"),
         ({"endpoints": {"accuracy": "high"}}, "endpoints.accuracy"),
-        ({"curve": [{"step": 2}, {"step": 1}]}, "do not rise"),
-        ({"curve": [{"step": 1, "accuracy": 3.0}]}, "accuracy"),
-        ({"curve": [{"step": 1, "seconds": "long"}]}, "seconds"),
+        ({"curve": [point | {"step": 2}, point]}, "do not rise"),
+        ({"curve": [point | {"accuracy": 3.0}]}, "accuracy"),
+        ({"curve": [point | {"seconds": "long"}]}, "seconds"),
     ):
-        path.write_text(json.dumps(record | changes))
+        put(path, record | changes)
         with pytest.raises(ConfigError, match=message):
-            read_arms([path])
+            ArmRecord.load(path)
 
 
 def test_verdicts_without_a_check_do_not_open_the_gate(tmp_path: Path) -> None:

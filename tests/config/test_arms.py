@@ -68,7 +68,7 @@ def test_an_arm_reads_its_stages_and_the_plan_that_tests_it() -> None:
 
 
 def test_an_origin_teaches_anew_only_where_the_teacher_changes() -> None:
-    assert load_arms().origins["teacher_errors_20"].teaches_anew
+    assert load_arms().origins["teacher_errors_40"].teaches_anew
     assert not load_arms().origins["sft_seed_1"].teaches_anew
     assert config_of_origin(resolve(), MAIN) == resolve()
 
@@ -80,8 +80,8 @@ def test_an_origin_teaches_anew_only_where_the_teacher_changes() -> None:
         (lambda: config_of_origin(resolve(), "sft_seed_9"), "did you mean sft_seed_"),
         (lambda: configured(resolve([], ["arms.names=[grpo]"])), "did you mean grpo_g"),
         (
-            lambda: config_of_arm(resolve([], ["rl.rl1.prompts_per_step=31"]), ArmRun("updates_4", MAIN, 0)),
-            "arm updates_4: rl.rl1.prompts_per_step = 31 does not divide",
+            lambda: config_of_arm(resolve([], ["rl.rl1.prompts_per_step=31"]), ArmRun("updates_8", MAIN, 0)),
+            "arm updates_8: rl.rl1.prompts_per_step = 31 does not divide",
         ),
     ],
 )  # fmt: skip

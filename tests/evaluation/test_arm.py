@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from evaluation.experiments.arm import (
     sealed_accuracy,
     summarise_main,
 )
-from evaluation.experiments.endpoints import AXES, curve, endpoints
+from evaluation.experiments.endpoints import curve, endpoints
+from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from records.evaluation import EvaluationSummary
 from records.files import sha256_of
-from records.manifest import write_folder
+from records.manifest import Manifest, write_folder
 from records.run_folder import RunFolder
 from tests.analysis.fake_run import put, score_row, summary_json
 from tests.trainer.tiny_checkpoint import tiny_config
@@ -60,27 +62,28 @@ def test_seed_0_of_the_papers_rule_is_the_main_stage(config: Config) -> None:
     run_stage("rl1", RL["rl1"].of(config), runtime, pool, pool_digest(pool))
     folder = runtime.folder
     metrics = [json.loads(line) for line in folder.metrics("rl1").read_text().splitlines()]
-    expected = endpoints(metrics, arm["endpoints"]["accuracy"])
-    assert arm["endpoints"] == expected
+    expected = endpoints(metrics, arm.endpoints["accuracy"])
+    assert arm.endpoints == expected
     timing = [json.loads(line) for line in folder.timing("rl1").read_text().splitlines()]
-    without_clock = [{k: v for k, v in point.items() if k != "seconds"} for point in curve(metrics, timing)]
-    assert [{k: v for k, v in point.items() if k != "seconds"} for point in arm["curve"]] == without_clock
+    assert [replace(p, seconds=0.0) for p in arm.curve] == [
+        replace(p, seconds=0.0) for p in curve(metrics, timing)
+    ]
+    assert (arm.run, arm.parent) == ("r", Manifest.load(folder.checkpoint("sft")).digest)
     assert not folder.work(f"arm_{run.name}").exists()
     put(folder.evaluation("rl1") / "summary.json", summary_json([POOLED_ROW | {"value": 0.25}]))
     own = summarise_main(run, runtime)
-    assert own["endpoints"] == arm["endpoints"] | {"accuracy": 0.25}
+    assert own.endpoints == arm.endpoints | {"accuracy": 0.25}
 
 
 def test_another_arm_and_another_seed_differ_and_leave_their_names(config: Config) -> None:
     records = []
     for run in (ArmRun("grpo_g", MAIN, 0), ArmRun("grpo_g", MAIN, 1)):
         records.append(run_arm(run, view_of_arm(config, run), config.runtime))
-        stored = json.loads(config.runtime.folder.arm(run.name).read_text())
+        stored = ArmRecord.load(config.runtime.folder.arm(run.name))
         assert stored == records[-1]
-        assert (stored["arm"], stored["origin"], stored["seed"]) == ("grpo_g", "main", run.seed)
-        assert set(AXES) <= set(stored["curve"][-1])
-        assert stored["curve"][-1]["rollouts"] == 2 * 3 * config.objective.group_size
-    assert records[0]["curve"] != records[1]["curve"]
+        assert (stored.arm, stored.origin, stored.seed) == ("grpo_g", "main", run.seed)
+        assert stored.curve[-1].rollouts == 2 * 3 * config.objective.group_size
+    assert records[0].curve != records[1].curve
 
 
 def test_a_signal_in_the_last_step_of_a_stage_stops_the_arm_before_the_next(

@@ -1,0 +1,73 @@
+"""`ArmRecord`: arms/ARM-ORIGIN-SEED.json, which `evaluation arm` writes and `analysis` reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from records.errors import ConfigError
+from records.stored import Stored, read_record, write_record
+
+REMEDY = "delete it and run the arm again"
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint(Stored):
+    """One step: the cost so far in four units, and what was reached."""
+
+    step: Annotated[int, Field(ge=1)]
+    rollouts: Annotated[float, Field(ge=0)]
+    sampled_tokens: Annotated[float, Field(ge=0)]
+    seconds: Annotated[float, Field(ge=0)]
+    """Of rollout and update on the machine at hand."""
+    accuracy: Share | None = None
+    tool_error_frac_correct: Share | None = None
+    response_len_correct_mean: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmRecord(Stored):
+    """Result of one run of one experiment arm."""
+
+    arm: str
+    origin: str
+    """The SFT checkpoint it started from: main, or another origin of arms.yaml."""
+    seed: Annotated[int, Field(ge=0)]
+    text: str
+    """What the arm changes."""
+    endpoints: dict[str, float]
+    """See `evaluation.experiments.endpoints`; an endpoint without a case is absent."""
+    curve: list[CurvePoint]
+    seconds: float | None = None
+    """Wall seconds of the last attempt; None for the main run's own stage."""
+    run: str | None = None
+    """Name of the run; None in the stored baselines."""
+    parent: str | None = None
+    """Digest of the SFT checkpoint; None in the stored baselines."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.arm}-{self.origin}-{self.seed}"
+
+    @property
+    def pair(self) -> tuple[str, int]:
+        """What two arms are paired by."""
+        return self.origin, self.seed
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read one record. Raises ConfigError when it is no record, one of another name, or its curve goes back."""
+        record = read_record(cls, path, REMEDY)
+        if path.stem != record.name:
+            raise ConfigError(f"{path}: is the record of {record.name}; {REMEDY}")
+        steps = [point.step for point in record.curve]
+        if steps != sorted(set(steps)):
+            raise ConfigError(f"{path}: the steps of its curve do not rise; {REMEDY}")
+        return record
+
+    def write(self, path: Path) -> None:
+        write_record(path, self)

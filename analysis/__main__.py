@@ -2,6 +2,8 @@
 
 from analysis.cli import app
 from records.garbage import collect_rarely
+from records.usage import record_usage
 
 collect_rarely()
+record_usage()
 app(prog_name="python -m analysis")

@@ -285,6 +285,16 @@ def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON
 
 @app.command()
 @one_line_errors()
+def waterfall(run: RunOption) -> None:
+    """Print where the CPU-seconds of a run went, by job and by kind."""
+    from analysis.report import waterfall as page
+
+    for line in page.waterfall(page.read_usage(run)):
+        typer.echo(line)
+
+
+@app.command()
+@one_line_errors()
 def gate(
     verdicts: Annotated[Path, typer.Argument(help="verify.json.")],
     out: Annotated[Path, typer.Option("--out", help="Written when every check holds.")],

@@ -27,6 +27,8 @@ from config.commands import EVALUATE, ORIGIN, Command
 from config.model import Config, EvalPlan
 from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
 from records.errors import ConfigError
+from records.run_folder import RunFolder
+from records.usage import SNAKEMAKE, VARIABLE, record_usage
 
 T = TypeVar("T")
 _PATH = re.compile(r"[\w./~+@%,:=-]+")
@@ -147,6 +149,8 @@ class Workflow:
         with one_line_errors():
             require(self.config, rules)
             self.write_start()
+        os.environ[VARIABLE] = os.path.abspath(RunFolder(Path(self.run)).usage)
+        record_usage(SNAKEMAKE)
 
     def write_start(self) -> None:
         """Leave runtime.json for the jobs and run.json for the report."""

@@ -14,6 +14,7 @@ from config.commands import ARM, ARM_OF_MAIN, ORIGIN
 from config.options import Source, configured
 from evaluation.command import evaluate
 from records.garbage import collect_rarely
+from records.usage import record_usage
 from records.verdict import VerdictKind
 
 app = typer.Typer(
@@ -262,4 +263,5 @@ def _print_facts(facts: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     collect_rarely()
+    record_usage()
     app(prog_name="python -m evaluation")

@@ -63,6 +63,11 @@ class RunFolder:
         return self.root / "work" / job
 
     @property
+    def usage(self) -> Path:
+        """CPU-seconds of each job, one JSON line each; no rule declares it and nothing depends on it."""
+        return self.root / "logs" / "usage.jsonl"
+
+    @property
     def near_limit_calls(self) -> Path:
         """Recorded results of tool calls near their time limit, for all jobs of the run."""
         return self.root / "work" / "near_limit_calls.jsonl"

@@ -15,6 +15,7 @@ from config.commands import BASE, CHAT, CORPUS, FILTER, INSPECT, PREPARE, RL, SC
 from config.options import Source, configured
 from records.garbage import collect_rarely
 from records.repository_module import run_bench_module
+from records.usage import record_usage
 
 app = typer.Typer(
     add_completion=False,
@@ -189,4 +190,5 @@ def _print(facts: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     collect_rarely()
+    record_usage()
     app()

@@ -15,6 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from config.model import ModelSection, RuntimeSection
 from records.errors import ConfigError
+from records.usage import end_of_imports
 from trainer.weights import read_model
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ transformers_logging.disable_progress_bar()
 
 def use_threads(runtime: RuntimeSection, threads: int) -> None:
     """Fix both thread counts of torch: they decide the order of additions, hence the bits. Call it first."""
+    end_of_imports()
     torch.set_num_threads(threads)
     if torch.get_num_interop_threads() != runtime.interop_threads:
         torch.set_num_interop_threads(runtime.interop_threads)

@@ -18,4 +18,5 @@ def closing_lines(run: str) -> list[str]:
     lines += [f"  {phase:<24} {seconds:8.1f} s" for phase, seconds in report.phases_s.items()]
     if report.wall_s is not None:
         lines.append(f"  {'whole call':<24} {report.wall_s:8.1f} s")
+    lines.append(f"CPU-seconds by job: python -m analysis waterfall --run {run}")
     return lines

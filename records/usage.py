@@ -1,0 +1,100 @@
+"""`record_usage`: one line of CPU-seconds for each job of a run, in a log that nothing depends on.
+
+Snakemake names the log in the environment of its jobs; a command that a user runs by hand leaves no line. The clock
+decides these numbers, so they enter no params, no digest and no manifest.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from records.stored import Stored
+
+SNAKEMAKE = "snakemake"
+"""Name of the job that starts the others."""
+VARIABLE = "RSTAR2_USAGE"
+"""Of the environment: the log."""
+_NAMING = ("--name", "--stage", "--checkpoint", "--origin", "--seed")
+"""Options that tell two jobs of one command apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(Stored):
+    """What one job cost. Children count once they ended: the sandbox with its calls, and verifier workers."""
+
+    job: str
+    ended_unix_s: float
+    wall_s: float
+    import_cpu_s: float | None
+    """Of the interpreter and of every module before torch's first setting; None in a job without torch."""
+    user_cpu_s: float
+    """Of the process itself, imports included."""
+    kernel_cpu_s: float
+    children_user_cpu_s: float
+    children_kernel_cpu_s: float
+
+    @property
+    def cpu_s(self) -> float:
+        return self.user_cpu_s + self.kernel_cpu_s + self.children_user_cpu_s + self.children_kernel_cpu_s
+
+
+_import_cpu_s: list[float] = []
+
+
+def end_of_imports() -> None:
+    """Note the CPU time that this process has used so far; the first call counts."""
+    if not _import_cpu_s:
+        _import_cpu_s.append(time.process_time())
+
+
+def record_usage(job: str | None = None) -> None:
+    """Append a `Usage` to the log when the process ends; without a log in the environment, do nothing.
+
+    Args:
+        job: its name; by default the command line decides (`job_of`).
+    """
+    if log := os.environ.get(VARIABLE):
+        atexit.register(partial(_append, Path(log), job or job_of(sys.argv), time.time()))
+
+
+def job_of(arguments: Sequence[str]) -> str:
+    """The package, the command, and the options that tell two jobs of one command apart.
+
+    >>> job_of(["/home/me/trainer/__main__.py", "rl", "--stage", "1", "--runtime", "results/tiny/runtime.json"])
+    'trainer rl 1'
+    """
+    words = [Path(arguments[0]).parent.name, *arguments[1:2]]
+    words += [Path(value).name for option, value in pairwise(arguments) if option in _NAMING]
+    return " ".join(words)
+
+
+def _append(log: Path, job: str, began: float) -> None:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    usage = Usage(
+        job=job,
+        ended_unix_s=time.time(),
+        wall_s=time.time() - began,
+        import_cpu_s=_import_cpu_s[0] if _import_cpu_s else None,
+        user_cpu_s=own.ru_utime,
+        kernel_cpu_s=own.ru_stime,
+        children_user_cpu_s=children.ru_utime,
+        children_kernel_cpu_s=children.ru_stime,
+    )
+    line = json.dumps(asdict(usage)) + "\n"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        # One write of a short line: lines of several jobs do not mix.
+        with log.open("ab", buffering=0) as file:
+            file.write(line.encode())
+    except OSError as error:
+        print(f"note: {log}: {error.strerror}; the CPU time of {job} is not recorded", file=sys.stderr)

@@ -1,8 +1,9 @@
-# Ten verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
+# Eleven verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
 #
 #   setup      virtual environment in .venv, packages pinned by constraints.txt
 #   reproduce  the whole pipeline; ARGS="--configfile config/micro.yaml" and the like go to snakemake
 #   test       all tests, KILLS kill moments among them      test-kill  kill moments alone
+#   test-fast  what to run at every save: no test that is slow, hostile or kills, no pipeline
 #   ablations  every experiment arm, 2 to 3 hours on 2 cores; resumes
 #   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
 #   lock       resolve the constraints files afresh          bench      speed against peers, as JSON
@@ -11,7 +12,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup reproduce ablations test test-kill check fmt lock bench clean
+.PHONY: setup reproduce ablations test test-fast test-kill check fmt lock bench clean
 
 PYTHON ?= python3
 CORES ?= all
@@ -25,6 +26,8 @@ UNFINISHED := .venv.incomplete
 IN_VENV := PATH="$(BIN):$$PATH"
 PIP = "$(BIN)/python" -m pip -qq --disable-pip-version-check
 PYTEST = $(IN_VENV) python -m pytest
+# A process per core; the tests of a file share its fixtures, so they stay together.
+SPREAD := -n auto --maxprocesses 8 --dist loadfile
 # As in tests/checks/lock.py, which keeps their pins.
 WITHOUT_DEPENDENCIES := bfcl-eval llama-index-core tree-sitter tree-sitter-java tree-sitter-javascript
 SMK_FILES = $(wildcard Snakefile */rules.smk)
@@ -55,10 +58,13 @@ ablations: $(READY)
 # One pytest after the other: hostile code and kills must not disturb the clocks of unit tests.
 test: KILLS ?= 5
 test: $(READY)
-	$(PYTEST) -m "not hostile and not kill" --ignore=tests/pipeline
-	$(PYTEST) -m hostile tests
+	$(PYTEST) $(SPREAD) -m "not hostile and not kill" --ignore=tests/pipeline
+	$(PYTEST) -m hostile tests/sandbox
 	$(PYTEST) -m "not kill" tests/pipeline
 	$(PYTEST) -m kill --kills $(KILLS) tests
+
+test-fast: $(READY)
+	$(PYTEST) $(SPREAD) -q -m "not slow and not hostile and not kill" --ignore=tests/pipeline
 
 test-kill: KILLS ?= 20
 test-kill: $(READY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from sandbox.client.client import Sandbox
 
 _ids = itertools.count()
 SYSTEM_PYTHON = "/usr/bin/python3"
+NOBODY = 65534
 PACKAGES = ("numpy", "numpy.libs", "sympy", "mpmath")
 
 
@@ -70,6 +73,23 @@ def open_python(project_root: Path) -> Iterator[Path]:
     shutil.copytree(project_root / "tests" / "sandbox", folder / "project" / "tests" / "sandbox")
     yield folder
     shutil.rmtree(folder)
+
+
+def run_as(folder: Path, user: int, module: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """What a program of these tests prints as JSON, run as `user` with the interpreter of `open_python`.
+
+    `left` in it names what the program left in its temporary folder.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="tmp-", dir=folder))
+    os.chown(scratch, user, user)
+    orders = json.dumps({"tmp_dir": str(scratch), **settings})
+    done = subprocess.run(
+        [str(folder / "venv" / "bin" / "python"), "-m", module, orders],
+        cwd=folder / "project", user=user, group=user, extra_groups=[], capture_output=True, text=True,
+        timeout=900, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) | {"left": os.listdir(scratch)}
 
 
 def _link_or_copy(source: str, target: str) -> None:

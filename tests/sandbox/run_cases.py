@@ -15,7 +15,7 @@ from records.tool_call import Limits, ToolCall
 from sandbox.case_check import fault_of_result
 from sandbox.client.client import Sandbox
 
-ENDS_BY_WALL_TIME = ("long sleep", "thread that never ends")
+ENDS_BY_WALL_TIME = ("long sleep", "thread that never ends", "session that writes on the result channel")
 
 
 def read_cases() -> list[dict[str, Any]]:

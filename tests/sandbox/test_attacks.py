@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +9,10 @@ import pytest
 
 from records.tool_call import Status
 from sandbox.client.client import Sandbox
-from tests.sandbox.conftest import new_call
+from tests.sandbox.conftest import NOBODY, new_call, run_as
 
 pytestmark = [pytest.mark.hostile, pytest.mark.slow]
-NOBODY = 65534
 NO_MOUNTS = ["private_root", "bounded_tmp"]
-
-
-def _attack(folder: Path, user: int, disabled: list[str]) -> dict[str, Any]:
-    scratch = folder / f"attacks-{user}"
-    scratch.mkdir(exist_ok=True)
-    os.chown(scratch, user, user)
-    orders = json.dumps({"tmp_dir": str(scratch), "disabled_layers": disabled})
-    done = subprocess.run(
-        [str(folder / "venv" / "bin" / "python"), "-m", "tests.sandbox.run_attacks", orders],
-        cwd=folder / "project",
-        user=user,
-        group=user,
-        extra_groups=[],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +33,7 @@ def _attack(folder: Path, user: int, disabled: list[str]) -> dict[str, Any]:
     ],
 )
 def test_no_attack_gets_through(open_python: Path, user: int, disabled: list[str], uses: str) -> None:
-    found = _attack(open_python, user, disabled)
+    found = run_as(open_python, user, "tests.sandbox.run_attacks", {"disabled_layers": disabled})
     assert found["faults"] == {}
     assert found["left"] == []
     assert uses in found["layers"]

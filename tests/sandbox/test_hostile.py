@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ import pytest
 from records.tool_call import Limits, ToolCall
 from sandbox.case_check import fault_of_result
 from sandbox.client.client import Sandbox
+from tests.sandbox.conftest import NOBODY, run_as
 from tests.sandbox.run_cases import call_of, calls_before, read_cases
 
 CASES = read_cases()
-NOBODY = 65534
 
 
 @pytest.mark.hostile
@@ -32,6 +30,7 @@ def test_a_case_ends_as_wanted(sandbox: Sandbox, case: dict[str, Any]) -> None:
 
 
 @pytest.mark.hostile
+@pytest.mark.slow
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     shared_before = set(os.listdir("/dev/shm"))
     with Sandbox(workers=2, preload=(), tmp_dir=str(tmp_path)) as own:
@@ -47,24 +46,9 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 def _run_all(folder: Path, user: int, **settings: Any) -> dict[str, Any]:
-    scratch = folder / f"tmp-{user}"
-    scratch.mkdir(exist_ok=True)
-    os.chown(scratch, user, user)
-    orders = json.dumps({"tmp_dir": str(scratch), **settings})
-    done = subprocess.run(
-        [str(folder / "venv" / "bin" / "python"), "-m", "tests.sandbox.run_cases", orders],
-        cwd=folder / "project",
-        user=user,
-        group=user,
-        extra_groups=[],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert os.listdir(scratch) == []
-    return json.loads(done.stdout)
+    found = run_as(folder, user, "tests.sandbox.run_cases", settings)
+    assert found["left"] == []
+    return found
 
 
 @pytest.mark.hostile

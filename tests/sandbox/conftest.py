@@ -51,6 +51,12 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def own_kb(pid: int) -> int:
+    """Memory that a process alone has written, and that would be free without it."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(int(line.split()[1]) for line in rollup.split("\n") if line.startswith("Private_Dirty:"))
+
+
 @pytest.fixture(scope="session")
 def open_python(project_root: Path) -> Iterator[Path]:
     """An interpreter in a world-readable folder: a venv of the system's Python with links to our packages."""

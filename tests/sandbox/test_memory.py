@@ -10,12 +10,11 @@ import pytest
 
 from records.tool_call import Status
 from sandbox.client.client import Sandbox
-from tests.sandbox.conftest import new_call
-from tests.sandbox.run_soak import own_kb
+from tests.sandbox.conftest import new_call, own_kb
 
 BETWEEN = """
 from sandbox.child import kernel
-from tests.sandbox.run_soak import own_kb
+from tests.sandbox.conftest import own_kb
 import os
 if {is_set}:
     kernel.map_large_blocks(2**18)

@@ -32,6 +32,7 @@ from records.manifest import list_folder
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_run import FakeRun
 
+pytestmark = pytest.mark.slow
 SCALE = int(os.environ.get("RSTAR2_FUZZ", "1"))
 
 DRAWS = ["--set", "analysis.bootstrap_draws=100", "--set", "analysis.num_trajectories=12"]
@@ -196,7 +197,6 @@ def test_a_damaged_file_is_refused_or_changes_nothing(folders: Folders, tmp_path
     assert fuzzed(folders, cases, [command], tmp_path).total() == 3
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(SCALE < 10, reason="hundreds of cases take half an hour: set RSTAR2_FUZZ=10")
 def test_every_file_damaged_in_every_way_under_every_command(folders: Folders, tmp_path: Path) -> None:

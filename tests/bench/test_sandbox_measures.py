@@ -11,6 +11,9 @@ from bench.sandbox.command import QUICK, SECTIONS, is_valid, sections_of
 from bench.sandbox.workload import Program
 from records.tool_call import Status, ToolResult
 
+# Each starts sandboxes of its own: nothing to run at every save.
+pytestmark = pytest.mark.slow
+
 
 def test_every_call_of_a_burst_ends_well_and_once() -> None:
     told = burst.burst(size=60, workers=1, slots=4)

@@ -186,7 +186,8 @@ def padded_schedule(
     Args:
         lengths_N: tokens of each row, prompt included.
         max_tokens: most cells (rows * longest row) of one micro-batch.
-        max_padding_frac: largest share of cells without a token, in [0, 1).
+        max_padding_frac: largest share of cells without a token, in [0, 1), of a rectangle that is not halved. Two
+            halves together never hold more cells than their whole.
         num_ranks: data-parallel ranks.
 
     Raises:

@@ -26,8 +26,8 @@ UNFINISHED := .venv.incomplete
 IN_VENV := PATH="$(BIN):$$PATH"
 PIP = "$(BIN)/python" -m pip -qq --disable-pip-version-check
 PYTEST = $(IN_VENV) python -m pytest
-# A process per core; the tests of a file share its fixtures, so they stay together.
-SPREAD := -n auto --maxprocesses 8 --dist loadfile
+# A process per core. The tests of a file share its fixtures, those of a group a whole run: they stay together.
+SPREAD := -n auto --maxprocesses 8
 # As in tests/checks/lock.py, which keeps their pins.
 WITHOUT_DEPENDENCIES := bfcl-eval llama-index-core tree-sitter tree-sitter-java tree-sitter-javascript
 SMK_FILES = $(wildcard Snakefile */rules.smk)
@@ -58,13 +58,12 @@ ablations: $(READY)
 # One pytest after the other: hostile code and kills must not disturb the clocks of unit tests.
 test: KILLS ?= 5
 test: $(READY)
-	$(PYTEST) $(SPREAD) -m "not hostile and not kill" --ignore=tests/pipeline
+	$(PYTEST) $(SPREAD) --dist loadfile -m "not hostile and not kill and not pipeline"
 	$(PYTEST) -m hostile tests/sandbox
-	$(PYTEST) -m "not kill" tests/pipeline
-	$(PYTEST) -m kill --kills $(KILLS) tests
+	$(PYTEST) $(SPREAD) --dist loadgroup -m "pipeline or kill" --kills $(KILLS) tests
 
 test-fast: $(READY)
-	$(PYTEST) $(SPREAD) -q -m "not slow and not hostile and not kill" --ignore=tests/pipeline
+	$(PYTEST) $(SPREAD) --dist loadfile -q -m "not slow and not hostile and not kill"
 
 test-kill: KILLS ?= 20
 test-kill: $(READY)

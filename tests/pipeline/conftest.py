@@ -33,9 +33,17 @@ def micro_run(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> M
     return MicroRun(checkout, config, done.stdout)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs take minutes, more on a busy machine: an hour is the limit here, not that of unit tests."""
+    """Whole runs take minutes, more on a busy machine: an hour is the limit here, not that of unit tests.
+
+    Kills, and what else reads the straight run, are a process each: either makes the run once.
+    """
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(3600))
+            for mark in (pytest.mark.timeout(3600), pytest.mark.slow, pytest.mark.pipeline):
+                item.add_marker(mark)
+            if "micro_run" in getattr(item, "fixturenames", ()):
+                is_kill = item.get_closest_marker("kill") is not None
+                item.add_marker(pytest.mark.xdist_group("kills" if is_kill else "straight run"))

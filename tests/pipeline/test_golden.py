@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.golden.recording import GOLDEN, Recording, moved, processor_kind
 from tests.golden.runs import record
 from tests.pipeline.conftest import MicroRun
-
-pytestmark = pytest.mark.slow
 
 
 def check(new: Recording) -> None:

@@ -63,7 +63,6 @@ def test_every_configuration_of_the_guide_resolves(
     assert resolve([written / name]).runtime.run != "tiny"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["divisors"])
 def test_an_example_trains_on_every_rollout_that_it_samples(
     name: str, project_root: Path, written: Path

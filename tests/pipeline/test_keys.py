@@ -15,8 +15,6 @@ from config.resolve import keys
 from tests.pipeline.checkout import scheduled
 from tests.pipeline.conftest import MicroRun
 
-pytestmark = pytest.mark.slow
-
 REPORT = {"report": 1, "verify": 1, "gate": 1, "reproduce": 1}
 ANALYSIS = {"claims_verdicts": 1, "draw_figures": 1, **REPORT}
 RL3 = {"rl3": 1, "evaluate": 1, "score": 1, "entropy": 1, "write_tables": 1, **ANALYSIS}

@@ -12,8 +12,6 @@ import torch
 from tests.pipeline.checkout import scheduled
 from tests.pipeline.conftest import MicroRun
 
-pytestmark = pytest.mark.slow
-
 
 def test_the_run_says_where_its_report_is_and_how_long_each_phase_took(micro_run: MicroRun) -> None:
     assert "report: results/micro/report/index.html" in micro_run.output

@@ -14,8 +14,6 @@ import yaml
 from config.arms import ablation_runs, load_arms
 from tests.pipeline.checkout import Checkout, scheduled
 
-pytestmark = pytest.mark.slow
-
 ONCE = (
     *(
         "sandbox_check",

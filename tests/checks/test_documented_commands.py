@@ -64,5 +64,5 @@ def test_every_documented_command_exists_with_its_options(project_root: Path) ->
         if path.suffix not in (".md", ".yaml"):
             continue
         for package, call in CALL.findall(tree.text_of(project_root / path) or ""):
-            found += [f"{path}: {fault}" for fault in faults(call.rstrip(" .,;:"), package)]
+            found += [f"{path}: {fault}" for fault in faults(call.rstrip(" .,;:\\"), package)]
     assert found == []

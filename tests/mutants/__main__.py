@@ -31,7 +31,7 @@ from tests.mutants.edits import Edit
 FAULTS = Path(__file__).with_name("faults.toml")
 ROOT = FAULTS.parents[2]
 PACKAGES = ("records", "config", "sandbox", "verifier", "trainer", "evaluation", "analysis", "bench", "tests")
-COPIED = (*PACKAGES, "docs", "pyproject.toml")
+COPIED = (*PACKAGES, "docs", "results/reference", "pyproject.toml")
 TEST_LIMIT_S = 90
 CPU_LIMIT_S = 120
 """Ends a mutant that never ends: hypothesis may try an endless example again after each time-out."""

@@ -1,4 +1,4 @@
-"""What a case wants of its result: the `want` of a cases file."""
+"""`fault_of_result`: compares a result with the `want` of a line of a cases file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEYS = (
 
 
 def fault_of_result(result: ToolResult, want: dict[str, Any]) -> str:
-    """What is not as wanted; empty when all is.
+    """Name what differs from `want`; empty when nothing does.
 
     `status` is one or a list; `error` is an exception type or a list; `line` must appear in the traceback;
     `wall_s` and `cpu_s` are upper bounds.

@@ -1,4 +1,4 @@
-"""The command line: run, cases, doctor, bench. Heavy imports happen inside the commands."""
+"""The command line: run, cases, doctor, bench. Commands import heavy modules themselves."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def cases(
                     num_short += 1
                     typer.echo(f"{call.id}: {fault}", err=True)
     if num_short:
-        typer.echo(f"{num_short} of {len(lines)} cases did not end as wanted", err=True)
+        typer.echo(f"{num_short} of {len(lines)} cases did not end as `want` requires", err=True)
         raise typer.Exit(1)
 
 
@@ -153,21 +153,28 @@ def doctor(
     from sandbox.layers import Level
 
     with _open(1, preload, "none") as sandbox:
-        said = sandbox.started
+        started = sandbox.started
         result = sandbox.run(ToolCall(id="doctor", code="1 + 1"))
     if min_isolation not in list(Level):
         fail(f"min_isolation is {min_isolation!r}; give one of {', '.join(Level)}")
     levels = list(Level)
-    is_enough = levels.index(Level(said["level"])) >= levels.index(Level(min_isolation))
+    is_enough = levels.index(Level(started["level"])) >= levels.index(Level(min_isolation))
     if as_json:
         _print(
-            {"level": said["level"], "enough": is_enough, "layers": said["states"], "call": result.to_json()}
+            {
+                "level": started["level"],
+                "enough": is_enough,
+                "layers": started["states"],
+                "call": result.to_json(),
+            }
         )
     else:
-        for state in said["states"]:
+        for state in started["states"]:
             mark = "used   " if state["used"] else "missing"
             typer.echo(f"{mark}  {state['layer']:<16} {state['why']}")
-        typer.echo(f"level: {said['level']} (wanted: {min_isolation}); a test call ended as {result.status}")
+        typer.echo(
+            f"level: {started['level']} (required: {min_isolation}); a test call ended as {result.status}"
+        )
     if not is_enough or result.value != "2":
         raise typer.Exit(1)
 

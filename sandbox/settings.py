@@ -1,4 +1,4 @@
-"""Everything a supervisor is told when it starts."""
+"""`Settings` of a supervisor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sandbox.layers import Layer, Level
 
 
 class SettingsError(ValueError):
-    """A setting is out of range; the message says which, and what is allowed."""
+    """A setting is out of range; the message has its name and the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Frames between client and supervisor, and the bytes of a call and of a result.
 
 A frame is a 13-byte header (payload length, kind, number) and a payload. The number pairs a result with its call,
-so that whoever only forwards need not look inside. Nothing here trusts the other side: sizes are capped, JSON is
+and the supervisor forwards a call unread. Nothing here trusts the sender: sizes are capped, JSON is
 the only parser, and a malformed frame is a WireError.
 """
 
@@ -36,7 +36,7 @@ _CALL = struct.Struct(f"<III dd QQ {_SEED_BYTES}s")
 
 
 class WireError(ValueError):
-    """The other side sent something that is not a frame or not a call."""
+    """The received bytes are not a frame, or not a call."""
 
 
 class Kind(IntEnum):
@@ -131,14 +131,14 @@ def _is_name(value: object) -> bool:
 
 
 def fault_of_stdin(num_bytes: int) -> str:
-    """What is wrong with a standard input of that size, whoever sent it; empty when nothing is."""
+    """Why a standard input of that size is refused; empty when it is not."""
     if num_bytes <= MAX_STDIN_BYTES:
         return ""
     return f"stdin has {num_bytes} bytes as UTF-8; at most {MAX_STDIN_BYTES} are passed, so the call did not start"
 
 
 def fault_of_limits(limits: Limits) -> str:
-    """What is wrong with limits, whoever sent them; empty when nothing is."""
+    """Why limits are refused; empty when they are not."""
     for name in ("wall_s", "cpu_s"):
         value = getattr(limits, name)
         if not isinstance(value, int | float) or not math.isfinite(value) or not 0 < value <= MAX_SECONDS:
@@ -234,7 +234,7 @@ def decode_result(payload: bytes, call_id: str) -> ToolResult:
 
 
 def refusal(status: Status, why: str, call_id: str = "") -> ToolResult:
-    """A result for a call that did not run to its end because of us, or was never accepted."""
+    """The result of a call that the sandbox did not run to its end, or never accepted."""
     return ToolResult(
         id=call_id, status=status, error=ToolError(type=status.value, message=why, traceback="")
     )
@@ -256,7 +256,7 @@ def refusal_when_full(wait_s: float) -> ToolResult:
 
 
 def retry_after_s(result: ToolResult) -> float | None:
-    """Seconds to wait before a refused call may be sent again; None when it was not refused for want of room.
+    """Seconds to wait before a refused call may be sent again; None when the queue had room.
 
     >>> retry_after_s(refusal_when_full(0.25)), retry_after_s(ToolResult(id="a", status=Status.OK))
     (0.25, None)

@@ -78,8 +78,7 @@ def _disk(config: Config) -> Finding:
 
 def _sandbox(config: Config) -> Finding:
     from records.tool_call import ToolCall
-    from sandbox.client.client import Sandbox
-    from sandbox.client.connection import SandboxError
+    from sandbox import Sandbox, SandboxError
 
     try:
         with Sandbox(workers=1, preload=tuple(config.sandbox.preload)) as sandbox:

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from records.tool_call import Limits, Status, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 SLEEP_S = 0.02
 LIMITS = Limits(cpu_s=5, wall_s=600)

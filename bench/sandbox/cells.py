@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from records.tool_call import Limits, ToolCall
+from sandbox import Sandbox
 from sandbox.child import runner
-from sandbox.client.client import Sandbox
 
 CELL = "x += 1\nx"
 STUBBORN = "while True:\n    try:\n        while True: sum(range(99))\n    except BaseException: pass"

@@ -11,7 +11,7 @@ from typing import Any
 from bench.sandbox import burst, cells, interference, kills, offered, peers, race, soak, starvation
 from bench.sandbox.workload import mix
 from records.errors import UserError
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 SECTIONS = (
     "race",

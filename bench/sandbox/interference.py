@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.sandbox.race import CALM, measure
 from bench.sandbox.workload import mix
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 _PROGRAM = """
 import os, sys, time

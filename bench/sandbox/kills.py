@@ -11,8 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from records.tool_call import Limits, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
-from sandbox.client.tool_runner import ToolRunner
+from sandbox import Sandbox, ToolRunner
 
 _CALL = "import time\ntime.sleep(0.25)\nprint('done')"
 LIMITS = Limits(cpu_s=5, wall_s=120)

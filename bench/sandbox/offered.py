@@ -11,8 +11,7 @@ from typing import Any
 from bench.sandbox.race import CALM, is_right, measure, percentiles_ms
 from bench.sandbox.workload import Program, mix
 from records.tool_call import ToolCall, ToolResult
-from sandbox.client.client import Sandbox
-from sandbox.client.tool_runner import ToolRunner
+from sandbox import Sandbox, ToolRunner
 
 PAPER_CALLS = 45_000
 """Tool calls of one training step (paper, section 3.1)."""

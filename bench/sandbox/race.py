@@ -12,8 +12,7 @@ from typing import Any
 from bench.sandbox import peers
 from bench.sandbox.workload import Program, mix
 from records.tool_call import Limits, Status, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
-from sandbox.client.tool_runner import ToolRunner
+from sandbox import Sandbox, ToolRunner
 
 CALM = Limits(cpu_s=10, wall_s=120)
 SHARP = Limits(cpu_s=2, wall_s=2)

@@ -11,7 +11,7 @@ from typing import Any
 from bench.sandbox.burst import own_rss_bytes, rss_bytes
 from bench.sandbox.race import CALM, measure
 from bench.sandbox.workload import mix
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 
 def soak(*, size: int, workers: int, samples: int = 11) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.sandbox.race import percentiles_ms
 from records.tool_call import Limits, Status, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 SLOW_SHARE = 0.05
 SLOW_S = 1.0

@@ -13,8 +13,7 @@ from evaluation.conversations.conversation import ScriptFailed
 from evaluation.conversations.native_chat import NativeChat, follow_up
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall
-from sandbox.client.client import Sandbox
-from sandbox.client.near_limit import NearLimitCalls, surroundings
+from sandbox import NearLimitCalls, Sandbox, surroundings
 from trainer.rollout.chat_text import ChatText
 from verifier.benchmarks.bfcl_calls import Kind, kind_of
 from verifier.benchmarks.bfcl_episodes import (

@@ -1,0 +1,1 @@
+"""Fork servers and their children. Entry point: `sandbox.child.fork_server.main`; nothing is imported here."""

@@ -1,4 +1,4 @@
-"""The life of one forked child: take the job, lock the door, run, leave the outcome, exit."""
+"""`Launch`: the life of one forked child, from its job to its outcome."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def new_job_file() -> int:
 
 
 def mark_set_up() -> None:
-    """Say that the child is locked in. The seal that says so can be set once and never be taken off."""
+    """Mark that the child is locked in, by a seal that nothing removes."""
     kernel.add_seals(JOB_FD, fcntl.F_SEAL_SEAL)
 
 
 def is_set_up(job: int) -> bool:
-    """Whether code can have run: until then an end of the child is the fault of the sandbox."""
+    """Whether code can have run. Before that, an end of the child is a fault of the sandbox."""
     return bool(fcntl.fcntl(job, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL)
 
 
@@ -48,7 +48,7 @@ _no_input = io.TextIOWrapper(io.BytesIO(b""), encoding="utf-8")
 
 
 class Launch:
-    """What the fork server knows about a child it starts. One object, reused, so that its memory stays the same."""
+    """What a fork server prepares for its children. One object for all, so its memory stays the same."""
 
     def __init__(self, jail: Jail, deadline: runner.Deadline) -> None:
         self.jail = jail
@@ -163,14 +163,14 @@ def _place(descriptors: tuple[int, int, int]) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Write to the end: a write stops short at the limit of a file's size, and the next one says so."""
+    """Write all data. A write stops short at the limit of a file's size; the next one raises."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
 
 
 def _reopen_output() -> None:
-    """A cell finds its standard output and error open, whatever a cell before has closed or put there."""
+    """Reopen standard output and error, which an earlier cell may have closed or replaced."""
     try:
         for number, spare in _SPARES:
             os.dup2(spare, number)
@@ -189,7 +189,7 @@ def _reopen_output() -> None:
 def _is_closed(stream: Any) -> bool:
     try:
         return stream is None or bool(stream.closed)
-    except Exception:  # a stream of the code's own, which need not know
+    except Exception:  # the code's own stream may lack the attribute
         return False
 
 
@@ -203,14 +203,14 @@ def _provide_stdin(stdin: bytes) -> None:
 
 
 def _provide_session_stdin(stdin: bytes) -> None:
-    """A cell's input is a stream in memory: by then no new descriptors may be made."""
+    """Provide the input of a cell as a stream in memory: no new descriptor may be made here."""
     if not stdin and sys.stdin is _no_input and not _no_input.closed:
         return
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8", errors="surrogateescape")
 
 
 def _receive_job(link: socket.socket, inbox: bytearray) -> bytes:
-    """The next job; `inbox` keeps what came with it of the one after."""
+    """Receive the next job; `inbox` keeps the bytes of the one after it."""
     while (end := _end_of_job(inbox)) > len(inbox):
         data = link.recv(_READ_BYTES)
         if not data:

@@ -1,7 +1,7 @@
-"""The fork server of one tier: preloads modules, then forks a child per request and reports how each ended.
+"""`Zygote`: the fork server of one tier. It preloads modules, forks a child per request, and reports how each ended.
 
-It does nothing else. It never sees the code, so its memory, which all children share, does not depend on the
-history of calls. It talks to the supervisor over a SOCK_SEQPACKET pair: one message, one record.
+It never receives the code, so its memory, which all children share, does not depend on earlier calls. Its line to
+the supervisor is a SOCK_SEQPACKET pair: one message is one record.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import Any
 from sandbox.child import kernel, random_streams, runner
 from sandbox.child.call import Launch
 from sandbox.child.jail import Jail, JailPlan, lower_priority, move_high
-from sandbox.child.rehearsal import lay_out_memory, rehearse
-from sandbox.child.warmup import import_and_use
+from sandbox.child.preload_memory import lay_out_memory, rehearse
+from sandbox.child.preload_programs import import_and_use
 from sandbox.layers import Layer
 from sandbox.places import Places
 from sandbox.server.preload_tiers import STANDARD
@@ -55,9 +55,9 @@ class Op(IntEnum):
     SESSION = 2
     KILL = 3
     ANNOUNCE = 4
-    """Tell the code that its wall time is up."""
+    """Raise the wall limit inside the code."""
     CHECK = 5
-    """Kill the child if it has used that much CPU, else say how much it has."""
+    """Kill the child if it has used that much CPU; else report its CPU time."""
     RENICE = 6
     READY = 10
     FAILED = 11
@@ -142,7 +142,7 @@ class Zygote:
 
     @staticmethod
     def _lead_a_group(pid: int) -> None:
-        """A group of its own for a child and all it will start. Parent and child both ask, whoever comes first."""
+        """Make a process group for a child and all it will start. Parent and child both do: either may run first."""
         with contextlib.suppress(OSError):
             os.setpgid(pid, 0)
 
@@ -156,7 +156,7 @@ class Zygote:
                 self.launch.run_call(seat, job_bytes, descriptors)
             else:
                 self.launch.run_session(seat, descriptors)
-        except BaseException as error:  # our own fault: the supervisor reports the text
+        except BaseException as error:  # a fault of the sandbox: the supervisor reports the text
             with contextlib.suppress(BaseException):
                 os.write(2, f"sandbox: {type(error).__name__}: {error}\n".encode())
         finally:
@@ -212,7 +212,7 @@ class Zygote:
 
 
 def _step_back(pid: int, niceness: int) -> None:
-    """Lower the priority of a child, thread by thread, until no thread is found that was missed.
+    """Lower the priority of a child thread by thread, until no thread is left.
 
     The kernel keeps a priority per thread, and a new thread takes that of the one that starts it.
     """

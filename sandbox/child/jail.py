@@ -1,4 +1,4 @@
-"""What a fork server does once, and each of its children does for itself, to lock the code in."""
+"""`Jail`: locks the code in. One part binds the fork server once, the other each child."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Jail:
             self.child_filter.load()
 
     def _name_folder(self, seat: int) -> None:
-        """Tell the code where its folder is."""
+        """Name the folder of the call in the environment."""
         os.environ["HOME"] = os.environ["TMPDIR"] = self.plan.places.shown_to(seat)
 
     def _open_readable(self) -> None:
@@ -134,7 +134,7 @@ class Jail:
             self.readable_fds.append((descriptor, rights))
 
     def _ruleset_of(self, seat: int) -> int:
-        """The rule set of the folder that this seat has now: the cleaner may have given it another."""
+        """The rule set of the current folder of this seat; the cleaner may have replaced the folder."""
         if self.plan.is_private:
             return self.rulesets[_ANY_SEAT][1]
         number, ruleset = self.rulesets.get(seat, (0, -1))
@@ -174,7 +174,7 @@ def move_high(descriptor: int) -> int:
 
 
 def lower_priority(niceness: int, affinity: tuple[int, ...] | None) -> None:
-    """Step behind whatever else runs on this machine."""
+    """Lower the priority of this process, and keep it on some cores."""
     os.nice(niceness)
     if affinity is not None:
         os.sched_setaffinity(0, affinity)

@@ -1,4 +1,4 @@
-"""The kernel calls that Python does not wrap: prctl, Landlock, seccomp, signalfd, madvise, mount namespaces.
+"""Kernel calls that Python does not wrap: prctl, Landlock, seccomp, signalfd, madvise, mount namespaces.
 
 Thin: one function per call, an OSError where the kernel refuses, no policy. Linux on x86_64 and aarch64.
 """
@@ -52,7 +52,7 @@ def map_large_blocks(num_bytes: int) -> None:
     """Let malloc map every block from `num_bytes` on by itself, and so return it to the kernel once it is freed.
 
     Left alone, glibc raises that bound to the largest block it has seen freed, up to 32 MiB: from then on large blocks
-    lie among small ones, and what is free between them stays with the process. Another libc keeps its own ways.
+    lie among small ones, and what is free between them stays with the process. Another libc is left alone.
     """
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(M_MMAP_THRESHOLD, num_bytes)
@@ -96,7 +96,7 @@ _NO_CAPABILITIES = ctypes.create_string_buffer(24)
 
 
 def bound_capabilities(kept: Collection[int] = ()) -> None:
-    """Leave this process, and whatever it starts, no capability but `kept` (numbers below 32)."""
+    """Leave this process and its children no capability but `kept` (numbers below 32)."""
     for capability in range(64):
         wanted = ctypes.c_ulong(capability)
         if capability not in kept and _libc.prctl(PR_CAPBSET_DROP, wanted, 0, 0, 0) < 0:
@@ -224,7 +224,7 @@ def address_space_bytes() -> int:
 
 
 def memory_available_bytes() -> int:
-    """What the kernel says can still be had without swapping."""
+    """Bytes that the kernel can give without swapping."""
     with open("/proc/meminfo", "rb") as file:
         for line in file:
             if line.startswith(b"MemAvailable:"):

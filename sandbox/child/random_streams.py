@@ -1,4 +1,4 @@
-"""Random streams that depend on the seed of the call and on nothing else.
+"""`install` and `reseed`: random streams that depend on the seed of the call alone.
 
 The fork server would otherwise hand every child the same numpy stream, and the kernel's entropy to `random`,
 `uuid4`, `tempfile` and `numpy.random.default_rng()`.

@@ -1,4 +1,6 @@
-"""The root folder that a call sees where mounts are allowed: the interpreter, read only, and one folder of its own.
+"""`build` and `enter`: the root folder of a call where mounts are allowed.
+
+It shows the interpreter, read only, and the folder of the call.
 
 Built once per supervisor; each seat has a copy of it (one mount call), with the folder of that seat on top. No other
 path of the machine exists there, so none can be opened, changed or asked for.

@@ -1,4 +1,4 @@
-"""Runs one piece of code inside the child and describes how it ended. Nothing here is trusted by the supervisor."""
+"""`execute`, `finish`, `describe`: run the code in a child and describe its end. The supervisor trusts none of it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def new_namespace() -> dict[str, Any]:
 
 
 def compile_cell(source: str, name: str) -> tuple[types.CodeType, types.CodeType | None]:
-    """The statements, and apart from them a last expression whose value is wanted.
+    """Compile the statements, and apart from them a last expression.
 
     >>> [code is not None for code in compile_cell("x = 1", FILE_NAME)]
     [True, False]
@@ -146,16 +146,16 @@ def execute(
 _SPEAKS_LATE = re.compile(
     r"__del__|\byield\b|\basync\b|open\b|Wrapper|Writer|FileIO|\bfinalize\b|\bexec\b|\beval\b|__import__|getattr"
 )
-"""What a program says that makes a value which writes when it is let go. Letting go of all values of a program of
-sympy takes a third of its time, so only programs that say so pay for it."""
+"""Words of a program that can make a value which writes when it is released. To release all values of a program of
+sympy takes a third of its time, so only programs with such a word pay for it."""
 _SPEAKS_LATE_PERHAPS = re.compile(
     "__del__|yield|async|open|Wrapper|Writer|FileIO|finalize|exec|eval|__import__|getattr"
 )
-"""Parts of the same words: of plain texts only, so that the search skips to where one can begin."""
+"""Parts of the same words as plain texts, which the search finds faster."""
 
 
 def speaks_late(source: str) -> bool:
-    """Whether letting go of the values of a program may write something.
+    """Whether the release of the values of a program may write something.
 
     >>> [speaks_late(text) for text in ("print(1)", "x.evalf()", "open('a')", "getattr(a, 'b')")]
     [False, False, True, True]
@@ -170,7 +170,7 @@ def finish(
     namespace: dict[str, Any],
     source: str,
 ) -> dict[str, Any]:
-    """End as an interpreter would: wait for threads, run exit functions, flush, let go of all values."""
+    """End as an interpreter does: wait for threads, run exit functions, flush, release all values."""
     try:
         if threading.active_count() > 1:
             threading._shutdown()  # type: ignore[attr-defined]
@@ -185,10 +185,9 @@ def finish(
 
 
 def release(namespace: dict[str, Any]) -> None:
-    """Let go of the globals as the end of an interpreter does: private names first, then the others, then circles.
+    """Release the globals as the end of an interpreter does: private names, then the others, then cycles.
 
-    What is let go may still speak: a stream of the code's own writes what it holds back, `__del__` and the `finally`
-    of a generator run.
+    A released value may still write: a stream flushes its buffer, `__del__` and the `finally` of a generator run.
     """
     for are_private in (True, False):
         for name in list(namespace):
@@ -199,7 +198,7 @@ def release(namespace: dict[str, Any]) -> None:
 
 
 def hold_to_limit(outcome: dict[str, Any], deadline: Deadline) -> dict[str, Any]:
-    """A limit that the code caught, and lived on, is a limit still: what it printed since is a matter of the clock."""
+    """Report the limit also where the code caught it: what it printed since depends on the clock."""
     if not deadline.fired or outcome["status"] == "timeout":
         return outcome
     times = {name: outcome[name] for name in ("wall_s", "cpu_s") if name in outcome}
@@ -207,7 +206,7 @@ def hold_to_limit(outcome: dict[str, Any], deadline: Deadline) -> dict[str, Any]
 
 
 def flush_streams() -> None:
-    """Write out what is still buffered, also when the code replaced sys.stdout."""
+    """Flush the standard streams, also when the code replaced them."""
     for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}:
         try:
             if stream is not None:
@@ -217,11 +216,11 @@ def flush_streams() -> None:
 
 
 _IOBase = io.RawIOBase.__mro__[-2]
-"""What every stream derives from. `io.IOBase` says the same and is slower, for it is an abstract base class."""
+"""Base of every stream; `io.IOBase`, an abstract base class, answers slower."""
 
 
 def flush_own_streams(namespace: dict[str, Any]) -> None:
-    """Write out what streams of the code's own hold back at the end of a cell; a call that ends lets go of them."""
+    """Flush the streams that the code made, at the end of a cell."""
     for value in list(namespace.values()):
         if issubclass(type(value), _IOBase):
             with contextlib.suppress(Exception):
@@ -244,7 +243,7 @@ def describe(error: BaseException, deadline: Deadline) -> dict[str, Any]:
         return _describe_exit(error)
     status = "memory" if isinstance(error, MemoryError) else "error"
     text = user_traceback(error)
-    if deadline.fired:  # the exception's own __str__ used up the time
+    if deadline.fired:  # its own __str__ used up the time
         return _with_error("timeout", "TimeoutError", deadline.fired, text)
     return _with_error(status, type(error).__name__, _message(error), text)
 

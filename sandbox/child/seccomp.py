@@ -1,4 +1,4 @@
-"""System calls refused to the code: a list of refusals on the fork server, a list of permissions on each child.
+"""`server_filter` and `child_filter`: refused system calls on the fork server, permitted ones on each child.
 
 The fork server must fork and change uid, so it keeps more than its children. They may make the calls of
 `sandbox.child.syscalls` and no other: none that changes modes, owners, times or attributes of a file, by whatever
@@ -205,7 +205,7 @@ _X32 = 0x40000000
 
 
 def is_supported() -> bool:
-    """Whether the call numbers of this machine are known."""
+    """Whether this module lists the call numbers of this machine."""
     return MACHINE in _ARCHITECTURE
 
 
@@ -239,7 +239,7 @@ def _allow() -> bytes:
 
 
 def _runs(verdicts: dict[int, str], otherwise: str, beyond: str) -> list[tuple[int, str]]:
-    """First numbers of runs of calls that share a verdict, in order; `beyond`: what no kernel so far knows."""
+    """First numbers of runs of calls that share a verdict, in order; `beyond`: numbers that no kernel has yet."""
     runs = [(0, verdicts.get(0, otherwise))]
     for number in range(1, syscalls.NEWEST + 1):
         verdict = verdicts.get(number, otherwise)

@@ -1,0 +1,17 @@
+"""The caller's process: `Sandbox` runs calls; `NearLimitCalls` and `EqualCalls` stand before it."""
+
+from sandbox.client.client import Sandbox
+from sandbox.client.connection import SandboxError
+from sandbox.client.equal_calls import EqualCalls
+from sandbox.client.near_limit import NearLimitCalls, is_near_limit, surroundings
+from sandbox.client.tool_runner import ToolRunner
+
+__all__ = [
+    "EqualCalls",
+    "NearLimitCalls",
+    "Sandbox",
+    "SandboxError",
+    "ToolRunner",
+    "is_near_limit",
+    "surroundings",
+]

@@ -1,4 +1,4 @@
-"""Which programs keep addresses to themselves: no text they can write depends on where a value lies in memory.
+"""`keeps_addresses`: programs whose text does not depend on where a value lies in memory.
 
 Functions, iterators, exceptions and NaNs have an address for a hash or in their repr, and where they lie depends on
 the fork server that answered and on the calls before. A program of arithmetic seldom needs them as values. So here

@@ -1,4 +1,4 @@
-"""The one way in: `Sandbox` starts a supervisor process and hands it calls.
+"""`Sandbox`: starts a supervisor process and sends it calls.
 
 The calling process is meant to be busy with other things. Submitting costs one small encode and one send; results
 are decoded by one thread that sleeps in the kernel between batches. All running, timing and killing happens in the
@@ -42,7 +42,7 @@ _WITHDRAWN = encode_result(refusal_when_withdrawn())
 
 
 class Caller(ToolRunner):
-    """Calls in flight to one supervisor, wherever that runs: numbers, futures, sessions, and what its death means.
+    """Calls in flight to one supervisor: numbers, futures, sessions, and the effect of its death.
 
     Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; the next call then asks
     for another link. Safe to use from several threads.
@@ -69,7 +69,7 @@ class Caller(ToolRunner):
         self._link: Link | None = None
         self._is_closed = False
         self.started: dict[str, Any] = {}
-        """What the supervisor said at its start: level, layers, process ids."""
+        """What the supervisor reported at its start: level, layers, process ids."""
 
     def _new_link(self) -> Link:
         raise NotImplementedError
@@ -99,7 +99,7 @@ class Caller(ToolRunner):
                 return future
             if call.session is not None:
                 self._known_sessions.add(call.session)
-            if self._kept:  # behind those that came before
+            if self._kept:  # after the calls that came first
                 self._number_of[call.id] = _KEPT
                 self._kept.append((call, future))
             else:
@@ -162,7 +162,7 @@ class Caller(ToolRunner):
         try:
             link = self._new_link()
             self.started = link.handshake()
-        except (OSError, ValueError) as error:  # ValueError: what was said is no frame, or no JSON
+        except (OSError, ValueError) as error:  # ValueError: no frame, or no JSON
             raise SandboxError(f"the sandbox cannot start: {error}") from error
         self._link = link
         link.listen()
@@ -232,7 +232,7 @@ class Caller(ToolRunner):
             self._link = None
             self._lost_sessions |= self._known_sessions
             self._known_sessions.clear()
-            failed = self._take_all()  # now: what is sent from here on goes to the next supervisor
+            failed = self._take_all()  # now: later calls go to the next supervisor
         link.reap()
         self._fail(failed, Status.LOST, "the supervisor died")
 

@@ -1,4 +1,4 @@
-"""The line from a client to one supervisor: a socket, the thread that reads it, and the process at the other end."""
+"""`ProcessLink`: the line to one supervisor, with the thread that reads it and the process at its other end."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Link:
         self.reap(wait_s=10.0)
 
     def reap(self, wait_s: float = 0.5) -> None:
-        """Let go of the other side."""
+        """Close the line."""
         self._socket.close()
         with self._send_lock:
             pipe = (self._wake_read, self._wake_write)
@@ -149,26 +149,26 @@ class Link:
 
 
 class ProcessLink(Link):
-    """A supervisor of our own, as a child process."""
+    """A supervisor that is a child of this process."""
 
     def __init__(self, settings: Settings, owner: Caller) -> None:
-        ours, theirs = socket.socketpair()
+        own_end, other_end = socket.socketpair()
         self._process = subprocess.Popen(
             fork_servers.command(settings.python, "server.supervise", settings.to_text()),
-            stdin=theirs.fileno(),
+            stdin=other_end.fileno(),
             stdout=subprocess.DEVNULL,
             env=fork_servers.clean_environment(),
             cwd="/",
             process_group=0,
         )
-        theirs.close()
-        super().__init__(owner, ours)
+        other_end.close()
+        super().__init__(owner, own_end)
         self._settings = settings
         self._traces: orphans.Traces | None = None
         self._namespace = -1
 
     def handshake(self) -> dict[str, Any]:
-        """Wait until the supervisor is ready, and keep what tells its processes from others."""
+        """Wait until the supervisor is ready, and keep what identifies its processes."""
         started = super().handshake()
         if self._settings.allow_processes:
             traces = started["traces"]

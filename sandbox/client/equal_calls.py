@@ -1,4 +1,4 @@
-"""Equal calls run once: the rollouts of a group often ask the tool the same thing.
+"""`EqualCalls`: equal calls run once, for the rollouts of a group often make the same call.
 
 Of the calls of a step on the tiny run, two thirds repeat an earlier one of that step. Where the program is pure
 (`sandbox.client.purity`) its result is known, and another process would only find it again. Stateless calls only: a
@@ -25,7 +25,7 @@ _MOST_KEPT = 4096
 class EqualCalls(ToolRunner):
     """Passes calls on, but for one whose pure program is under way or done: that one gets the same result.
 
-    Only how the code itself ended is repeated. A call that met a limit or was lost says nothing of the next one,
+    Only how the code itself ended is repeated. A call that met a limit or was lost predicts nothing of the next one,
     which goes to the tool on its own; in a deterministic run that is `NearLimitCalls`, which repeats the limit.
     A repeated result took no time: its measured quantities are 0.
     """

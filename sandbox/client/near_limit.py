@@ -38,7 +38,7 @@ _TICK_FRAC = 0.05
 
 
 def is_near_limit(result: ToolResult, limits: Limits) -> bool:
-    """Whether the clock had a say in how the code ended.
+    """Whether the clock may have decided how the code ended.
 
     >>> is_near_limit(ToolResult(id="a", status=Status.OK, cpu_s=0.1), Limits(cpu_s=1.0))
     False
@@ -145,7 +145,7 @@ class CallRecord:
             ) from error
 
     def _append(self, digest: str, result: ToolResult) -> None:
-        """With the file locked: nobody else is writing, so what stands behind the last newline is a torn line."""
+        """Append with the file locked: no process writes, so bytes after the last newline are a torn line."""
         os.ftruncate(self._descriptor, self._num_read_bytes)
         line = json.dumps({"digest": digest, "result": result.to_json()}).encode() + b"\n"
         left = memoryview(line)

@@ -1,9 +1,9 @@
-"""Which programs are pure: what they print follows from their text and their stdin alone.
+"""`is_pure`: programs whose output follows from their text and their stdin alone.
 
 A call's seed fixes the random streams that its code sees, so two calls of one program may differ, and do when the
 program draws. They cannot differ when it has no way to a random stream, to the clock, to the machine or to its own
 interpreter. That is read off the words of the text: programs that stay within arithmetic, text and collections pass;
-whatever is not known to be harmless does not. Nor may
+everything else does not. Nor may
 its text depend on an address (`sandbox.client.address_free`). Parsing is left to the sandbox: the text is a model's.
 """
 
@@ -49,7 +49,7 @@ _MOST_CHARS = 4096
 def is_pure(code: str) -> bool:
     r"""Whether the program's result follows from its text and its stdin.
 
-    A False may be wrong, a True may not.
+    Conservative: never True for an impure program.
 
     >>> is_pure("import math\nprint(math.comb(18, 7) % 150)")
     True

@@ -1,8 +1,8 @@
-"""The folders of running calls: one per seat, empty before every call, all gone at the end.
+"""`Folders`: the folders of running calls, one per seat, empty before every call.
 
 A seat has a store with two folders in it: `call`, which its call may use, and `trash`, into which the cleaner moves
-what it takes apart. So no name of the sandbox ever stands beside one of the code, and what is in the way of the
-cleaner is in the way of nobody else. Where mounts are allowed a store is a tmpfs of its own: bytes and files of one
+what it takes apart. So no name of the sandbox stands beside a name of the code, and what blocks the
+cleaner blocks no call. Where mounts are allowed a store is a tmpfs of its own: bytes and files of one
 seat take nothing from another.
 """
 
@@ -45,7 +45,7 @@ def sweep(tmp_dir: str) -> None:
 
 
 def remove_root(root: str) -> None:
-    """Remove a root and whatever the code made of its folders; never what is mounted there, for that ends by itself."""
+    """Remove a root and all that the code made of its folders; a mounted root ends by itself."""
     if os.path.ismount(root):
         return
     with contextlib.suppress(OSError):
@@ -141,7 +141,7 @@ class Folders:
 
 
 def empty(folder: str, trash: str) -> None:
-    """Remove everything in a folder, however deep and whatever its permissions.
+    """Remove everything in a folder, at any depth and with any permissions.
 
     Folders are moved to `trash`, a folder of the sandbox on the same file system, and are taken apart there one level
     at a time: no path grows long, nothing recurses, and no name of the code can meet one of the sandbox.

@@ -1,4 +1,4 @@
-"""The one place that reads bytes which code in a child may have made: outcomes, frames of a session, output.
+"""`parse_outcome` and `CellInbox`: the only readers of bytes that code in a child may have made.
 
 Every function here takes any bytes, in any pieces, and returns a record of plain checked values or None. Nothing is
 executed or unpickled, nothing grows beyond what was read, and nothing raises. `tests/sandbox/fuzz.py` is its test.
@@ -26,7 +26,7 @@ _MAX_COUNT = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a child says of its run. True or forged, each field has its type, its bounds, and text that is UTF-8."""
+    """A child's report of its run. True or forged, each field has its type, its bounds, and text that is UTF-8."""
 
     status: Status
     value: str | None = None
@@ -63,7 +63,7 @@ def from_character_start(data: bytes) -> bytes:
 
 
 def max_outcome_bytes(limits: Limits) -> int:
-    """What an honest child writes at most; a longer outcome is not even read.
+    """The longest outcome of an honest child; a longer one is not read.
 
     >>> max_outcome_bytes(Limits(output_bytes=1000))
     252000

@@ -1,4 +1,4 @@
-"""The supervisor's side of its fork servers: start them, send requests, notice their death."""
+"""`Server` and `Fleet`: the fork servers as the supervisor handles them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THREADS = dict.fromkeys(
 
 
 def clean_environment() -> dict[str, str]:
-    """What our processes see of the environment: nothing of the caller's but where libraries lie."""
+    """The environment of the sandbox's processes: of the caller's it has the path of libraries alone."""
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": "/nonexistent",
@@ -84,7 +84,7 @@ class Server:
                 return False
             except (
                 OSError
-            ):  # it died: its end of the socket will tell; or too much is under way: a later flush tells
+            ):  # it died, which its socket reports; or too much is under way, and a later flush sends it
                 return True
             self.backlog.popleft()
         return True
@@ -134,10 +134,10 @@ class Fleet:
 
 
 def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[str, ...]) -> Server:
-    """Start the fork server of a tier; it says READY or FAILED on its socket later."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """Start the fork server of a tier; it sends READY or FAILED on its socket later."""
+    own_end, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     orders = {
-        "control": theirs.fileno(),
+        "control": other_end.fileno(),
         "package_root": PACKAGE_ROOT,
         "modules": list(modules),
         "python_path": settings.python_path,
@@ -159,12 +159,12 @@ def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[s
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=clean_environment(),
-        pass_fds=(theirs.fileno(),),
+        pass_fds=(other_end.fileno(),),
         cwd="/",
     )
-    theirs.close()
-    ours.setblocking(False)
-    return Server(tier, process, ours)
+    other_end.close()
+    own_end.setblocking(False)
+    return Server(tier, process, own_end)
 
 
 def await_ready(server: Server, settings: Settings) -> None:

@@ -52,7 +52,7 @@ def _is_beneath(path: str, prefix: str) -> bool:
 
 
 def _succeeds(action: Callable[[], None]) -> str:
-    """Run `action` in a child; empty when it works, else what the kernel said."""
+    """Run `action` in a child; empty when it works, else the error of the kernel."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -64,9 +64,9 @@ def _succeeds(action: Callable[[], None]) -> str:
             os._exit(1)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
-        said = pipe.read().decode()
+        error_text = pipe.read().decode()
     status = os.waitpid(pid, 0)[1]
-    return said or ("" if status == 0 else f"probe ended with status {status}")
+    return error_text or ("" if status == 0 else f"probe ended with status {status}")
 
 
 def _read_interpreter() -> None:
@@ -88,13 +88,13 @@ def _probe_slot_uid(uid: int, enter_view: Callable[[], None]) -> str:
         os.setresuid(uid, uid, uid)
         _read_interpreter()
 
-    said = _succeeds(read_interpreter)
-    return f"the interpreter is not readable by other users ({said})" if said else ""
+    error_text = _succeeds(read_interpreter)
+    return f"the interpreter is not readable by other users ({error_text})" if error_text else ""
 
 
 def _probe_seccomp() -> str:
     if not seccomp.is_supported():
-        return f"system calls of {kernel.MACHINE} are not known"
+        return f"system calls of {kernel.MACHINE} are not listed"
 
     def load() -> None:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -130,9 +130,9 @@ def _probe_mounts(folder: str) -> str:
         kernel.enter_mount_namespace()
         kernel.mount_tmpfs(folder, 2**20, 64)
 
-    said = _succeeds(mount)
+    error_text = _succeeds(mount)
     who = "for this user" if os.geteuid() else "even for root"
-    return f"mounts are not allowed here {who} ({said})" if said else ""
+    return f"mounts are not allowed here {who} ({error_text})" if error_text else ""
 
 
 def _enter_view(folder: str, readable: Collection[str]) -> None:

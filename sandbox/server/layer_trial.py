@@ -1,4 +1,4 @@
-"""Tries every layer at start: a call in a seat like any other attacks what each layer in use is there to prevent.
+"""`try_layers`: a trial call at start that attacks what each layer in use prevents.
 
 What the kernel offers is asked before (`sandbox.child.isolation`); whether the lock holds is seen only from inside.
 A layer that an attack gets through counts as missing, and so the level is that of the layers which held.

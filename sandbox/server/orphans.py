@@ -1,4 +1,4 @@
-"""Processes that the code started and left behind. Only where `allow_processes` lets it start any.
+"""`reap` and `sweep`: end processes that the code started and left behind, with `allow_processes`.
 
 While a call runs, it and all it starts share one process group that they cannot leave (setsid and setpgid are
 refused), so one killpg ends the whole tree. What loses its parent becomes a child of the supervisor, which is their
@@ -46,7 +46,7 @@ def _lives(pid: int) -> bool:
 
 
 def end_all() -> None:
-    """Kill and reap until this process has no child left. What dies may hand us children of its own."""
+    """Kill and reap until this process has no child left. A dying process may leave children of its own."""
     with contextlib.suppress(ChildProcessError):
         while True:
             kill_strays(())
@@ -57,7 +57,7 @@ def end_all() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """What tells the processes of one supervisor from all others."""
+    """What identifies the processes of one supervisor."""
 
     tmp_root: str
     mount_namespace: int
@@ -75,7 +75,7 @@ class Traces:
 
 
 def sweep(traces: Traces) -> None:
-    """After the death of a supervisor: kill whatever bears its traces, and nothing else."""
+    """Kill what bears the traces of a dead supervisor, and nothing else."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue

@@ -1,4 +1,4 @@
-"""From what a child left behind to a ToolResult. The child may have forged every byte it could reach."""
+"""`judge`: makes a ToolResult of what a child left. The child may have forged every byte it could reach."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NUM_CORES = os.cpu_count() or 1
 
 @dataclass(slots=True, kw_only=True)
 class Ending:
-    """What the supervisor knows about the end of a run, from the kernel and from its own clock."""
+    """Facts about the end of a run, from the kernel and from the clock of the supervisor."""
 
     exit_code: int
     """As os.waitstatus_to_exitcode gives it; negative for a signal. 0 while a session lives on."""
     limit_hit: str = ""
-    """Which time limit we enforced, in words; empty for none."""
+    """The time limit that the supervisor enforced, in words; empty for none."""
     wall_s: float = 0.0
     cpu_s: float = 0.0
     queue_s: float = 0.0
@@ -69,7 +69,7 @@ def judge(
     stdout, stderr, value, dropped = _shown(out[0], how), _shown(err[0], how), None, out[1] + err[1]
     if error is not None:
         if how.deterministic and status is Status.TIMEOUT:
-            stdout = stderr = ""  # how far the code came is a matter of the clock
+            stdout = stderr = ""  # how far the code came depends on the clock
         error = ToolError(
             type=_shown(error.type, how),
             message=_shown(error.message, how),
@@ -107,8 +107,8 @@ def _status_of(
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=ending.limit_hit, traceback="")
     was_killed_late = code == -signal.SIGKILL and ending.cpu_s >= limit_cpu_s
     if was_killed_late or code in (-signal.SIGXCPU, -CPU_SIGNAL):
-        # The kernel's own limit came before our look, for the supervisor had no turn for two seconds; or the code had
-        # taken our handler off the timer.
+        # The kernel's own limit came before the supervisor's look, which had no turn for two seconds; or the code had
+        # removed the handler of the timer.
         message = f"CPU time limit of {limit_cpu_s:g} s reached"
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=message, traceback="")
     if code != 0 or left is None:
@@ -145,7 +145,7 @@ def _signal_name(number: int) -> str:
 
 def _traceback(error: ToolError, status: Status, how: Reading) -> str:
     if how.deterministic and status is Status.TIMEOUT:
-        return f"{error.type}: {_shown(error.message, how)}"  # the line it was at is a matter of the clock
+        return f"{error.type}: {_shown(error.message, how)}"  # its line depends on the clock
     return _shown(error.traceback, how)
 
 
@@ -162,6 +162,6 @@ def _shown(text: str, how: Reading) -> str:
     return text
 
 
-def _seconds(told: float | None, otherwise: float, most: float) -> float:
+def _seconds(reported: float | None, otherwise: float, most: float) -> float:
     """A time the child measured of itself, believed only where it is possible."""
-    return told if told is not None and 0.0 <= told <= most else otherwise
+    return reported if reported is not None and 0.0 <= reported <= most else otherwise

@@ -1,4 +1,4 @@
-"""Which fork server takes a call: the one that has preloaded just enough for its imports."""
+"""`Tiers`: picks the fork server that has preloaded just enough for the imports of a call."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Tiers:
 
     @property
     def last(self) -> int:
-        """The tier that has everything: sessions live there, for nobody knows what the next cell imports."""
+        """The tier that has everything: sessions live there, for the next cell may import anything."""
         return len(self.modules) - 1
 
 

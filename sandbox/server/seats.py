@@ -1,4 +1,4 @@
-"""The seats of calls: which are free, and the cleaner that empties their folders beside the loop, not in it."""
+"""`Seats` and `Cleaner`: which seats are free, and the thread that empties their folders."""
 
 from __future__ import annotations
 

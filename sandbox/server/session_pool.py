@@ -1,4 +1,4 @@
-"""The persistent interpreters of one supervisor: start, one cell at a time, evict, and say aloud what is lost."""
+"""`SessionPool`: the persistent interpreters of one supervisor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from records.tool_call import Status, ToolError, ToolResult
 from sandbox.child.fork_server import Op
 from sandbox.server import outcome
 from sandbox.server.child_bytes import CELL_HEADER, parse_outcome
-from sandbox.server.starts import lost_at_start, why_not_set_up
+from sandbox.server.failed_starts import lost_at_start, why_not_set_up
 from sandbox.server.supervisor_state import READ_BYTES, Connection, Pending, Run, Session
 from sandbox.wire import refusal, refusal_when_withdrawn
 
@@ -105,7 +105,7 @@ class SessionPool:
             self._by_seat[seat].on_started(pid)
 
     def on_readable(self, session: Session) -> None:
-        """The interpreter says something, or its socket can take more."""
+        """Read from the interpreter, or send more to it."""
         try:
             if session.has_unsent and session.flush():
                 self.desk.poller.modify(session.link.fileno(), select.EPOLLIN)
@@ -175,7 +175,7 @@ class SessionPool:
             session.lose(f"its last cell was {why}" if run.verdict else why, is_blamed=False)
             self.desk.answer(run.pending, refusal(run.verdict or Status.LOST, why))
             return
-        if session.why_lost and not session.is_blamed:  # closed by its caller, which is no doing of the code
+        if session.why_lost and not session.is_blamed:  # closed by its caller, not by its code
             self.desk.answer(run.pending, _refusal_of(session))
             return
         code = os.waitstatus_to_exitcode(status)
@@ -210,7 +210,7 @@ class SessionPool:
         self._retire(seat, why)
 
     def _retire(self, seat: int, why: str) -> None:
-        """Mark a session as gone; the next call that names it is told so. Its seat is free again."""
+        """Mark a session as gone; the next call that names it reports so. Its seat is free again."""
         session = self._by_seat.pop(seat, None)
         if session is not None:
             self._forget_link(session)
@@ -298,7 +298,7 @@ def _can_start_again(session: Session, run: Run) -> bool:
 def _refusal_of(session: Session) -> ToolResult:
     """The result of a cell of a lost session.
 
-    What its own code did is the code's crash: no code can turn a bad rollout into a failure of the infrastructure.
+    A loss by its own code is a crash: no code can turn a bad rollout into a failure of the infrastructure.
     """
     text = f"session is gone: {session.why_lost}"
     if not session.is_blamed:

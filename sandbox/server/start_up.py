@@ -1,4 +1,4 @@
-"""What a supervisor settles before it starts anything: isolation, folders, limits of its own."""
+"""`prepare`: settles the isolation, folders and limits of a supervisor before it starts anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sandbox.child import root_view as view
 from sandbox.child.jail import JailPlan
 from sandbox.layers import IsolationReport, Layer, Level
 from sandbox.places import Places
-from sandbox.server import call_folders, layer_probe, uids
+from sandbox.server import call_folders, layer_probe, seat_uids
 from sandbox.server.call_folders import Folders
 from sandbox.server.orphans import Traces
 from sandbox.settings import Settings
@@ -21,7 +21,7 @@ LARGE_BLOCK_BYTES = 2**18
 
 
 class StartError(RuntimeError):
-    """The sandbox cannot run here; the message says why and what to do."""
+    """The sandbox cannot run here; the message has the reason and the remedy."""
 
 
 def _stay_on(cores: tuple[int, ...]) -> None:
@@ -39,7 +39,7 @@ def _stay_on(cores: tuple[int, ...]) -> None:
 
 
 def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan, Folders]:
-    """Probe the layers, make the folders of the seats, become the reaper of whatever is orphaned.
+    """Probe the layers, make the folders of the seats, become the reaper of orphans.
 
     Raises:
         StartError: less isolation than the minimum, or no room for the folders.
@@ -98,7 +98,7 @@ def _settle(
     )
     first_uid, holders = settings.first_uid, []
     if Layer.SLOT_UID in used:
-        first_uid, holders = uids.reserve(first_uid, settings.num_slots + settings.max_sessions)
+        first_uid, holders = seat_uids.reserve(first_uid, settings.num_slots + settings.max_sessions)
     plan = JailPlan(
         layers=used,
         landlock_abi=report.landlock_abi,
@@ -134,7 +134,7 @@ def check_level(report: IsolationReport, minimum: Level) -> None:
 
 
 def traces_of(plan: JailPlan, settings: Settings) -> Traces:
-    """What a client needs to find the processes of this supervisor after its death."""
+    """The traces by which a client finds the processes of this supervisor after its death."""
     return Traces(
         tmp_root=plan.places.root,
         mount_namespace=os.stat("/proc/self/ns/mnt").st_ino if os.path.ismount(plan.places.root) else 0,

@@ -1,4 +1,4 @@
-"""The process of a supervisor with one client: its settings are the last argument, its line is descriptor 0."""
+"""`main` of a supervisor process: its settings are the last argument, its line is descriptor 0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GC_THRESHOLDS = (50_000, 20, 20)
 
 
 def main() -> None:
-    """Serve the client until it hangs up; tell it why when that cannot begin."""
+    """Serve the client until it hangs up; report why when the supervisor cannot start."""
     gc.set_threshold(*GC_THRESHOLDS)
     link = socket.socket(fileno=os.dup(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

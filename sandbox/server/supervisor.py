@@ -1,7 +1,7 @@
-"""The supervisor process: accepts calls, hands them to fork servers, enforces limits, returns results.
+"""`Supervisor`: accepts calls, sends them to fork servers, enforces limits, returns results.
 
-One thread, one epoll loop. It holds no model code in memory longer than it must and parses nothing that a child
-left except bounded JSON. Whatever dies - a child, a fork server, a client - the calls it touched end at once.
+It has one thread and one epoll loop, and parses only bounded JSON of a child. When a child, a fork server or a client
+dies, its calls end at once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sandbox.child.call import new_job_file
 from sandbox.child.fork_server import REPLY, Op
 from sandbox.server import call_folders, fork_servers, layer_trial, orphans, outcome, preload_tiers
 from sandbox.server.child_bytes import Outcome, max_outcome_bytes, parse_outcome
+from sandbox.server.failed_starts import lost_at_start, why_not_set_up
 from sandbox.server.seats import Seats
 from sandbox.server.session_pool import SessionPool
 from sandbox.server.start_up import StartError, check_level, prepare, traces_of
-from sandbox.server.starts import lost_at_start, why_not_set_up
 from sandbox.server.supervisor_state import READ_BYTES, Connection, Guard, Pending, Run, append_only
 from sandbox.server.time_limits import Watch
 from sandbox.settings import Settings
@@ -117,7 +117,7 @@ class Supervisor:
         return connection
 
     def greet(self, connection: Connection) -> None:
-        """Tell a client that calls are accepted."""
+        """Report to a client that calls are accepted."""
         self._post(connection, pack(Kind.READY, 0, self.ready_text()))
 
     def serve(self) -> None:
@@ -220,7 +220,7 @@ class Supervisor:
         }
 
     def ready_text(self) -> bytes:
-        """What a client is told first: layers and their state."""
+        """The first message to a client: layers and their state."""
         states = [asdict(state) for state in self.report.states]
         record = {
             "level": self.report.level,
@@ -350,7 +350,7 @@ class Supervisor:
                 return
             except OSError:
                 message = b""
-            if not message:  # only its own line tells of its death
+            if not message:  # only the end of its line reports its death
                 self._on_server_death(server)
                 return
             with self.guarded():

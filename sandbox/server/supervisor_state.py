@@ -1,4 +1,4 @@
-"""What a supervisor keeps per client, per waiting call, per running call and per session."""
+"""`Connection`, `Pending`, `Run`, `Session`: the state of a supervisor."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Pending:
 
 
 class Guard:
-    """Passes a fault of the block to `on_fault`, which says whether the supervisor goes on.
+    """Passes a fault of the block to `on_fault`, which returns whether the supervisor goes on.
 
     A class, for each call enters several and a generator takes five times as long.
     """
@@ -105,9 +105,9 @@ class Run:
     base_cpu_s: float = 0.0
     """CPU the interpreter had used before: not 0 in a session."""
     verdict: Status | None = None
-    """Set when we end the run for a reason of our own."""
+    """Set when the supervisor ends the run for a reason of its own."""
     is_killed: bool = False
-    """The kill has been asked for: whatever the child still says, it is dying."""
+    """The kill is under way: anything the child still sends is too late."""
     limit_hit: str = ""
     is_announced: bool = False
     is_decayed: bool = False
@@ -141,7 +141,7 @@ class Session:
         self.key = key
         self.seat = seat
         self.server = server
-        self.link, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.link, self._other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.link.setblocking(False)
         self.out, self.err = os.memfd_create("out"), os.memfd_create("err")
         for descriptor in (self.out, self.err):
@@ -164,11 +164,11 @@ class Session:
 
     def child_descriptors(self) -> tuple[int, int, int]:
         """What the interpreter gets."""
-        return self._theirs.fileno(), self.out, self.err
+        return self._other_end.fileno(), self.out, self.err
 
     def on_started(self, pid: int) -> None:
         self.pid = pid
-        self._theirs.close()
+        self._other_end.close()
 
     def cpu_s_now(self) -> float:
         """CPU seconds used in all by the interpreter; of one that has just died, those up to its last cell."""
@@ -248,11 +248,11 @@ class Session:
         self.is_live = False
         self.run = None
         self.link.close()
-        self._theirs.close()
+        self._other_end.close()
         os.close(self.out)
         os.close(self.err)
 
 
 def append_only(descriptor: int) -> None:
-    """Writes go to the end, whatever the file position."""
+    """Make every write go to the end of the file."""
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)

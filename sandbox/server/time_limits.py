@@ -1,7 +1,7 @@
-"""Enforces the time limits of running calls: announce, then kill; and lowers the priority of long ones.
+"""`Watch`: enforces the time limits of running calls, and lowers the priority of long ones.
 
 Time, CPU and wall, counts from where the child is set up and its code begins: on a machine without room a child may
-wait for seconds before that, which is no doing of the code. Until then it also keeps its priority.
+wait for seconds before that, which the code did not cause. Until then it also keeps its priority.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NUM_CORES = os.cpu_count() or 1
 class Watch:
     """One timer per running call, the earliest asked for: another would go off beside it for ever, and ask for its own.
 
-    CPU time is read by the fork server: it alone knows a pid is still its child.
+    The fork server reads CPU time: only there is a pid surely still its child.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -51,7 +51,7 @@ class Watch:
         self._schedule(run, now + min(DECAY_AFTER_S, run.pending.limits.wall_s))
 
     def next_t(self) -> float | None:
-        """When to call `act` at the latest; a run that is over wakes nobody, nor does a timer that was moved."""
+        """When to call `act` at the latest, without runs that are over and timers that were moved."""
         while self._timers and not self._is_alive(self._timers[0]):
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None

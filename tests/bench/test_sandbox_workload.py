@@ -7,7 +7,7 @@ import ast
 from bench.sandbox.race import is_right, measure
 from bench.sandbox.workload import KINDS, mix
 from records.tool_call import Limits, Status, ToolResult
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 
 def test_the_mix_is_the_same_for_the_same_seed_and_holds_every_kind() -> None:

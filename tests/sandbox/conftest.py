@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from records.tool_call import Limits, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 _ids = itertools.count()
 SYSTEM_PYTHON = "/usr/bin/python3"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from records.tool_call import Limits, Status, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 
 NUM_HONEST = 64
 _numbers = iter(range(10**9))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from records.tool_call import Limits, ToolCall
+from sandbox import Sandbox
 from sandbox.case_check import fault_of_result
-from sandbox.client.client import Sandbox
 
 ENDS_BY_WALL_TIME = ("long sleep", "thread that never ends", "session that writes on the result channel")
 

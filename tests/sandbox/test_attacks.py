@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from records.tool_call import Status
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 from tests.sandbox.conftest import NOBODY, new_call, run_as
 
 pytestmark = [pytest.mark.hostile, pytest.mark.slow]

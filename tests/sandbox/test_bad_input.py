@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from records.tool_call import Limits, Status, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 from sandbox.server import fork_servers
 from sandbox.settings import Settings
 from sandbox.wire import MAX_FRAME_BYTES, FrameReader, Kind, decode_result, pack

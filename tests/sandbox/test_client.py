@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox import SandboxError
 from sandbox.client.client import Caller, Sandbox
-from sandbox.client.connection import SandboxError
 from tests.sandbox.conftest import new_call
 
 Run = Callable[..., ToolResult]

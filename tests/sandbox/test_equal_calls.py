@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
+from sandbox import EqualCalls
 from sandbox.client import equal_calls
 from sandbox.client.client import Caller, Sandbox
-from sandbox.client.equal_calls import EqualCalls
 
 
 class ByHand(Caller):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from records.tool_call import Limits, ToolCall
+from sandbox import Sandbox
 from sandbox.case_check import fault_of_result
-from sandbox.client.client import Sandbox
 from tests.sandbox.conftest import NOBODY, run_as
 from tests.sandbox.run_cases import call_of, calls_before, read_cases
 

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from records.tool_call import Limits, Status, ToolCall, ToolResult
-from sandbox.client.client import Sandbox
-from sandbox.client.connection import SandboxError
+from sandbox import Sandbox, SandboxError
 
 pytestmark = pytest.mark.hostile
 

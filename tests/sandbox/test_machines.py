@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.client.client import Sandbox
-from sandbox.client.connection import SandboxError
+from sandbox import Sandbox, SandboxError
 from sandbox.layers import IsolationReport, Layer, LayerState, Level
 from sandbox.server import layer_probe
 from sandbox.server import layer_trial as trial
@@ -20,8 +19,8 @@ from tests.sandbox.conftest import new_call
 FULL = """
 import sys
 from sandbox.child import kernel
-from sandbox.client.client import Sandbox
-from sandbox.client.connection import SandboxError
+from sandbox import Sandbox
+from sandbox import SandboxError
 kernel.enter_mount_namespace()
 kernel.mount_tmpfs(sys.argv[1], 4096, 1)
 try:

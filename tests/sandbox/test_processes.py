@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from records.tool_call import Status
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 from tests.sandbox.conftest import new_call
 
 pytestmark = pytest.mark.hostile

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from records.tool_call import Limits, Status, ToolResult
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 from tests.sandbox.conftest import new_call
 
 Run = Callable[..., ToolResult]

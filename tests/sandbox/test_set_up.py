@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from records.tool_call import Status
-from sandbox.client.client import Sandbox
-from sandbox.server.starts import MAX_STARTS
+from sandbox import Sandbox
+from sandbox.server.failed_starts import MAX_STARTS
 from tests.sandbox.conftest import new_call, state_of
 
 HOOK = """

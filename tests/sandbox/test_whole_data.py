@@ -10,9 +10,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from records.tool_call import Status, ToolCall, ToolResult
+from sandbox import Sandbox
 from sandbox.child.jail import MAX_FILE_BYTES
 from sandbox.cli import app
-from sandbox.client.client import Sandbox
 from sandbox.wire import MAX_STDIN_BYTES, fault_of
 from tests.sandbox.conftest import new_call
 

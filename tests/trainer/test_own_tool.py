@@ -12,8 +12,7 @@ from records.errors import ConfigError
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall
 from records.trajectory import CallKind
-from sandbox.client.client import Sandbox
-from sandbox.client.equal_calls import EqualCalls
+from sandbox import EqualCalls, Sandbox
 from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
 from trainer.rollout.chat import TURN_END, parse_own, rollout_chat
 from trainer.rollout.task import Task

@@ -205,7 +205,7 @@ def test_the_path_check_is_the_first_items_of_two_categories(
 @pytest.fixture(scope="module")
 def run_code() -> Iterator[RunCode]:
     from records.tool_call import Limits, ToolCall
-    from sandbox.client.client import Sandbox
+    from sandbox import Sandbox
 
     with Sandbox(workers=1, preload=PRELOAD) as sandbox:
         numbers = itertools.count()

@@ -20,7 +20,7 @@ from typing import Protocol
 from records.seeds import derive_seed
 from records.tool_call import Status, ToolCall, ToolResult
 from records.trajectory import CallKind, Rollout, StopReason
-from sandbox.client.near_limit import is_near_limit
+from sandbox import is_near_limit
 from trainer.engines.protocol import Engine
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat, Codec, ParsedTurn, response_text

@@ -14,9 +14,7 @@ from typing import Any
 
 from config.model import Control, RuntimeSection, SandboxSection
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
-from sandbox.client.client import Sandbox
-from sandbox.client.equal_calls import EqualCalls
-from sandbox.client.near_limit import NearLimitCalls, surroundings
+from sandbox import EqualCalls, NearLimitCalls, Sandbox, surroundings
 
 
 class ToolOff:

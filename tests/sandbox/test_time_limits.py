@@ -14,8 +14,8 @@ from typing import cast
 import pytest
 
 from records.tool_call import Limits, Status
+from sandbox import Sandbox
 from sandbox.child.fork_server import Op
-from sandbox.client.client import Sandbox
 from sandbox.layers import Layer
 from sandbox.server.child_bytes import CellInbox
 from sandbox.server.fork_servers import Server

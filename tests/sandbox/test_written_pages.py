@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from records.tool_call import Status
-from sandbox.child import pages
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
+from sandbox.child import written_pages
 from tests.sandbox.conftest import new_call
 
 FAULTS = "import resource\nresource.getrusage(resource.RUSAGE_SELF).ru_minflt"
@@ -27,11 +27,11 @@ def test_a_call_faults_far_less_where_the_fork_copies_its_pages() -> None:
 
 
 def test_pages_of_a_huge_page_are_pinned_only_where_many_are_written() -> None:
-    few = [k * pages.PAGE_BYTES for k in range(pages.DENSE - 1)]
-    many = [pages.HUGE_BYTES + 2 * k * pages.PAGE_BYTES for k in range(pages.DENSE)]
-    spans, dense = pages.split([*few, *many])
+    few = [k * written_pages.PAGE_BYTES for k in range(written_pages.DENSE - 1)]
+    many = [written_pages.HUGE_BYTES + 2 * k * written_pages.PAGE_BYTES for k in range(written_pages.DENSE)]
+    spans, dense = written_pages.split([*few, *many])
     assert dense == {1}
-    assert spans == [(page, page + pages.PAGE_BYTES) for page in many]
+    assert spans == [(page, page + written_pages.PAGE_BYTES) for page in many]
 
 
 def test_what_one_call_changes_in_memory_no_other_sees(sandbox: Sandbox) -> None:

@@ -1,7 +1,6 @@
-"""What fork servers run after their imports, so that lazily imported modules and tables are shared by all children.
+"""`import_and_use`: programs that fork servers run after an import, so that lazy modules and tables are shared.
 
-Each piece is a program in the words of its library; it is run once, and a failing line is no harm: it only means
-that children pay for that import themselves.
+A statement that fails costs nothing but time: the children then import by themselves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which pages every call writes, so that the fork copies them at once instead of fault by fault.
+"""`written_by_most` and `split`: the pages that every call writes, which the fork then copies at once.
 
 A write to a page that fork server and child share costs about 2.4 us in a virtual machine: a fault, a copy, a flush.
-The kernel copies a pinned page during the fork itself, for half of that. Trial calls tell which pages they are; they
+The kernel copies a pinned page during the fork itself, for half of that. Trial calls find these pages; they
 are pinned as a registered buffer of an io_uring that does nothing else. Everywhere else huge pages are asked for.
 Where the kernel offers none of this, calls only take longer.
 """

@@ -1,8 +1,7 @@
-"""Whole calls that a fork server plays through before it serves, with programs of ours.
+"""`rehearse` and `lay_out_memory`: calls that a fork server plays before it serves, so that forks copy little.
 
-First in its own process: the interpreter specialises code, fills caches and assigns version tags as it runs; each such
-write in a child copies a page, and what was written here already is shared by all children. Then in trial children,
-to learn which pages every call writes all the same.
+The interpreter specialises code, fills caches and assigns version tags as it runs. Each such write in a child copies
+a page; a write made here first is shared by all children. Trial children then show which pages every call writes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import os
 import sys
 
 from records.tool_call import Limits, ToolCall
-from sandbox.child import kernel, pages, random_streams, runner
+from sandbox.child import kernel, random_streams, runner, written_pages
 from sandbox.child.call import JOB_FD, Launch, new_job_file
 from sandbox.layers import Layer
 from sandbox.wire import decode_call, encode_call
@@ -79,8 +78,8 @@ def lay_out_memory(launch: Launch, modules: list[str]) -> None:
     spared: set[int] = set()
     if Layer.EAGER_PAGES in layers:
         programs = next((_OF_MODULE[name] for name in reversed(modules) if name in _OF_MODULE), _PLAIN)
-        spans, spared = pages.split(
-            pages.written_by_most([_pages_of_trial(launch, code) for code in programs])
+        spans, spared = written_pages.split(
+            written_pages.written_by_most([_pages_of_trial(launch, code) for code in programs])
         )
     if Layer.HUGE_PAGES in layers:
         kernel.collapse_heap(spared)
@@ -91,7 +90,7 @@ def lay_out_memory(launch: Launch, modules: list[str]) -> None:
 
 def _pages_of_trial(launch: Launch, program: str) -> set[int]:
     """Addresses of the pages that a call of `program` in a child writes."""
-    spans = pages.private_spans()
+    spans = written_pages.private_spans()
     payload = encode_call(ToolCall(id="trial", code=program, limits=Limits()))
     job, out, err = new_job_file(), os.memfd_create("out"), os.memfd_create("err")
     os.write(job, payload)
@@ -105,11 +104,13 @@ def _pages_of_trial(launch: Launch, program: str) -> set[int]:
     return set(found)
 
 
-def _try(launch: Launch, job_bytes: int, descriptors: tuple[int, int, int], spans: list[pages.Span]) -> None:
+def _try(
+    launch: Launch, job_bytes: int, descriptors: tuple[int, int, int], spans: list[written_pages.Span]
+) -> None:
     """In the trial child; never returns. Standard input stands for the page map, which the jail would hide."""
 
     def report() -> None:
-        found = array.array("Q", pages.own_pages(0, spans))
+        found = array.array("Q", written_pages.own_pages(0, spans))
         os.ftruncate(JOB_FD, 0)
         os.pwrite(JOB_FD, found.tobytes(), 0)
 

@@ -1,4 +1,4 @@
-"""Calls of which no code has run, because their process ended before it was set up: they may start again."""
+"""`lost_at_start`: calls whose process ended before any code ran. They start again, a few times."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def lost_at_start(pending: Pending, why: str) -> ToolResult | None:
 
 
 def why_not_set_up(err: int) -> str:
-    """What a child wrote before it ended. No code has run, so the words are the sandbox's own."""
+    """The text of a child that ended. No code has run, so the sandbox wrote it."""
     return os.pread(err, 400, 0).decode("utf-8", "replace").strip() or "it was killed"

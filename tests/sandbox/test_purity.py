@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from records.tool_call import ToolCall
-from sandbox.client.client import Sandbox
+from sandbox import Sandbox
 from sandbox.client.purity import is_pure
 
 PURE = [

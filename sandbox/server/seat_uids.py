@@ -1,4 +1,4 @@
-"""User ids for the seats of one supervisor: no two supervisors of a machine use the same at the same time."""
+"""`reserve`: user ids for the seats of one supervisor, which no other supervisor of the machine uses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _MAX_BLOCKS = 4096
 
 
 class UidsExhausted(OSError):
-    """No user ids are free; the message says how many were wanted."""
+    """No user ids are free; the message has the number required."""
 
 
 def reserve(first_uid: int, count: int) -> tuple[int, list[socket.socket]]:
-    """The first of `count` user ids from `first_uid` up that nobody holds, and what holds them while it is open.
+    """The first of `count` user ids from `first_uid` up that are free, and what holds them while it is open.
 
     Raises:
         UidsExhausted: none are free.

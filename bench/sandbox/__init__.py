@@ -1,1 +1,1 @@
-"""What `python -m sandbox bench` measures, one module a question."""
+"""Measures of `python -m sandbox bench`, one module for each question."""

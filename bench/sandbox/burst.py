@@ -1,4 +1,4 @@
-"""Very many calls at once, and what a full queue refuses."""
+"""`burst` and `refused_burst`: very many calls at once, without and with a queue limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one more cell of a session costs, and how long code outlives its time limit."""
+"""`session_cells` and `deadline_excess_s`: the cost of a cell, and how long code outlives its time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench: which measures run, in which size, as one JSON object."""
+"""`run_bench`: runs the chosen measures and returns them as one JSON object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a full sandbox costs a training process that is pinned to its own core."""
+"""`interference`: the cost of a full sandbox to a training process pinned to its own core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 of a fork server and of the supervisor under load: how soon their calls end, and how."""
+"""`kills`: kill -9 of a fork server and of the supervisor under load, and the end of their calls."""
 
 from __future__ import annotations
 

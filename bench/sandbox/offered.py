@@ -1,4 +1,4 @@
-"""Latency against offered load, and the cores that the paper's load needs."""
+"""`offered_load`: latency against offered load, and the cores that the paper's load needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bench compares with: a spawned interpreter per call, the bare cost of a fork, and a code-judge service.
+"""Peers of the bench: a spawned interpreter per call, the bare cost of a fork, and a code-judge service.
 
 code-judge is kept outside this project; `python -m sandbox bench --help` says how to start one.
 """

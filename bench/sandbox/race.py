@@ -1,4 +1,4 @@
-"""The race: verified goodput of this sandbox and of its peers on the same seeded programs, interleaved."""
+"""`run_race`: verified goodput of this sandbox and of its peers on the same seeded programs, interleaved."""
 
 from __future__ import annotations
 

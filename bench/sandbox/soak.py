@@ -1,4 +1,4 @@
-"""Many calls one after the other: does anything grow?"""
+"""`soak`: growth of descriptors, processes, files and memory over many calls."""
 
 from __future__ import annotations
 

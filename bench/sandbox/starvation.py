@@ -1,4 +1,4 @@
-"""Do slow proofs starve tool calls? Answers and tool calls in one shared pool, and in two."""
+"""`starvation`: the wait of tool calls beside slow proofs, in one shared pool and in two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The standard workload of the bench: seeded programs, each with the output that was computed outside."""
+"""`mix`: the standard workload of seeded programs, each with its output computed outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One sandbox for the tests that only send it calls; tests that kill or configure start their own."""
+"""Fixtures: one sandbox for tests that only send calls. Tests that kill or configure start their own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from sandbox import Sandbox
 _ids = itertools.count()
 SYSTEM_PYTHON = "/usr/bin/python3"
 NOBODY = 65534
+STUBBORN = "def spin():\n    while True: sum(range(99))\nwhile True:\n    try: spin()\n    except BaseException: pass"
+"""The loop is in a function, for Python may raise a signal's exception at the end of a loop, just outside its `try`."""
 PACKAGES = ("numpy", "numpy.libs", "sympy", "mpmath")
 
 
@@ -59,7 +61,7 @@ def own_kb(pid: int) -> int:
 
 @pytest.fixture(scope="session")
 def open_python(project_root: Path) -> Iterator[Path]:
-    """An interpreter in a world-readable folder: a venv of the system's Python with links to our packages."""
+    """An interpreter in a world-readable folder: a venv of the system's Python with links to the packages."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become other users")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,4 +1,4 @@
-"""Random messages to what reads a child's bytes: outcomes, and the protocol of a session. No exception may come of any.
+"""Random messages to the readers of a child's bytes: outcomes and the session protocol. None may raise.
 
     python -m tests.sandbox.fuzz --count 10000000 --seed 0
 
@@ -170,14 +170,14 @@ class SessionFuzz:
         is_readable = session.link.fileno() in self.pool.by_link
         if pick < 0.85 and is_readable:
             try:
-                session._theirs.send(random_piece(rng), socket.MSG_DONTWAIT)
+                session._other_end.send(random_piece(rng), socket.MSG_DONTWAIT)
             except OSError:
                 is_readable = True
             self.pool.on_readable(session)
         elif pick < 0.90:
             self._submit(f"s{self.number}")
         elif pick < 0.93 and is_readable:
-            session._theirs.shutdown(rng.choice((socket.SHUT_WR, socket.SHUT_RD, socket.SHUT_RDWR)))
+            session._other_end.shutdown(rng.choice((socket.SHUT_WR, socket.SHUT_RD, socket.SHUT_RDWR)))
             self.pool.on_readable(session)
         elif pick < 0.96:
             run = self.desk.runs.pop(session.seat, None)

@@ -1,4 +1,4 @@
-"""Attacks on the sandbox as a whole, each beside honest calls; prints what did not hold as JSON.
+"""Attacks on the sandbox as a whole, each beside honest calls; prints the attacks that succeed as JSON.
 
 A program of its own, because the tests start it as other users and with another interpreter. An attack returns the
 fault it found, or nothing. `ATTACKS` are regression tests of this sandbox: each once got through.

@@ -1,4 +1,4 @@
-"""Runs the hostile cases in this very process's user and interpreter, and prints what was not as wanted as JSON.
+"""Runs the hostile cases as the user and with the interpreter of this process; prints the faults as JSON.
 
 A program of its own, because the tests start it as other users and with another interpreter.
 """

@@ -1,4 +1,4 @@
-"""The client: every call ends once, in order, with what the code said."""
+"""The client: every call ends once, in order, with the output of its code."""
 
 from __future__ import annotations
 

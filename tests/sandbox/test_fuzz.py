@@ -1,4 +1,4 @@
-"""Whatever a child writes, in whatever order, nothing that reads it raises, and each cell has one answer."""
+"""No bytes of a child, in any order, make a reader raise, and each cell has one answer."""
 
 from __future__ import annotations
 

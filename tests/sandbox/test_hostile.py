@@ -1,4 +1,4 @@
-"""Every hostile or awkward case ends as wanted, and the call after it runs clean: as this user, and as others."""
+"""Every hostile case ends as its `want` requires, and the next call runs clean: as this user, and as others."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ from tests.sandbox.conftest import new_call
 FULL = """
 import sys
 from sandbox.child import kernel
-from sandbox import Sandbox
-from sandbox import SandboxError
+from sandbox import Sandbox, SandboxError
 kernel.enter_mount_namespace()
 kernel.mount_tmpfs(sys.argv[1], 4096, 1)
 try:

@@ -1,4 +1,4 @@
-"""Calls near their limit: recorded before anybody reads them, and the same for a whole run, whatever is killed."""
+"""Calls near their limit: recorded before use, and equal for a whole run, also after a kill."""
 
 from __future__ import annotations
 

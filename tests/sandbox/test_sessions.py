@@ -1,4 +1,4 @@
-"""Sessions: state lives from cell to cell, and its loss is said aloud."""
+"""Sessions: state lives from cell to cell, and every later cell reports its loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from records.tool_call import Limits, Status, ToolResult
 from sandbox import Sandbox
-from tests.sandbox.conftest import new_call
+from tests.sandbox.conftest import STUBBORN, new_call
 
 Run = Callable[..., ToolResult]
 
@@ -34,9 +34,6 @@ def test_a_cell_stopped_by_its_cpu_limit_leaves_the_state_alive(run: Run) -> Non
     run("x = 5", session="soft")
     assert run("while True: pass", session="soft", cpu_s=0.3).status is Status.TIMEOUT
     assert run("x", session="soft").value == "5"
-
-
-STUBBORN = "while True:\n    try:\n        while True: sum(range(99))\n    except BaseException: pass"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Until its child is set up no code of a call has run: no limit counts, and what ends the child costs the call nothing.
+"""Until its child is set up no code of a call has run: no limit counts, and an end of the child costs the call nothing.
 
 Each test has a module that the fork server preloads: at the set-up of a child it takes one token from a folder, and
 stops, kills or fails the child.

@@ -1,4 +1,4 @@
-"""Timers of running calls: who is woken, and when."""
+"""Timers of running calls: their targets and their times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sandbox.server.time_limits import (
     Watch,
 )
 from sandbox.settings import Settings
-from tests.sandbox.conftest import new_call, state_of
+from tests.sandbox.conftest import STUBBORN, new_call, state_of
 
 
 def a_run(wall_s: float = 20.0, *, cpu_s: float = 10.0, is_set_up: bool = True, start_t: float = 0.0) -> Run:
@@ -151,8 +151,7 @@ def test_a_limit_that_the_kernel_kept_for_a_supervisor_without_a_turn_is_a_timeo
         if Layer.RLIMITS not in {state["layer"] for state in own.started["states"] if state["used"]}:
             pytest.skip("needs the layer rlimits")
         zygote, supervisor = own.started["zygotes"][0], own.started["supervisor"]
-        code = "while True:\n    try:\n        while True: sum(range(99))\n    except BaseException: pass"
-        future = own.submit(new_call(code, cpu_s=1.0))
+        future = own.submit(new_call(STUBBORN, cpu_s=1.0))
         child = _child_of(zygote)
         for pid in (zygote, supervisor):
             os.kill(pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Data cross the border whole or not at all, and a fault of the sandbox is never booked as the code's."""
+"""Data cross the border whole or not at all, and a fault of the sandbox never counts as a fault of the code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What crosses the border of the sandbox: a ToolCall goes in, a ToolResult comes out.
 
-Every accepted call ends in exactly one ToolResult. Nothing here runs code; see `sandbox.client.client` for that.
+Every accepted call ends in exactly one ToolResult. Nothing here runs code; see `sandbox.Sandbox`.
 JSON uses exactly these field names (`to_json` / `from_json`).
 """
 

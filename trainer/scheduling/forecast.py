@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from trainer.engines.requests import EngineReport
 from trainer.scheduling.admission_queue import AdmissionQueue
 from trainer.scheduling.policy import Arrival, Assignment
+from trainer.scheduling.running_rows import RunningRow, RunningRows
 from trainer.scheduling.survival import NUM_BINS, SurvivalCurve
 
 _DEVIATIONS = 1.0
@@ -32,18 +33,8 @@ _REFIT_SHARE = 0.02
 
 
 @dataclass(slots=True)
-class _Row:
-    prompt: int
-    context: int
-    t: float
-    """When `context` was seen."""
-    decoding: bool = True
-
-
-@dataclass(slots=True)
 class _EngineState:
     capacity: int
-    rows: dict[str, _Row] = field(default_factory=dict)
     seen_tokens: int = 0
     """Sum of the rows' `context`."""
     num_decoding: int = 0
@@ -54,8 +45,6 @@ class _EngineState:
     mean_H: NDArray[np.float64] = field(default_factory=lambda: np.zeros(NUM_BINS))
     variance_H: NDArray[np.float64] = field(default_factory=lambda: np.zeros(NUM_BINS))
     forecast_t: float = 0.0
-    used: int = 0
-    """Cached tokens by its last report."""
     has_waiting: bool = False
     """By its last report; such an engine gets nothing new."""
     slack: float = 0.0
@@ -82,33 +71,40 @@ class ForecastPolicy:
         # Entries (-slack, engine); one that disagrees with the engine's slack is stale and skipped.
         self._most_slack = [(-state.slack, number) for number, state in enumerate(self._engines)]
         heapq.heapify(self._most_slack)
+        self._rows = RunningRows(len(self._engines))
+        self._largest = max(capacities)
+        self._used = np.zeros(len(self._engines), dtype=np.int64)
+        """Cached tokens of each engine by its last report."""
         self._queue = AdmissionQueue()
         self._engine_of: dict[str, int] = {}
         self._curve: SurvivalCurve | None = None
-        self._ahead_H = np.zeros(NUM_BINS)
+        self._ahead_H = self._alive_H = self._spread_H = np.zeros(NUM_BINS)
+        """Tokens at each horizon; the probability that a rollout reaches them, and the variance of that event."""
         self._ended: list[int] = []
         self._next_refit = 8
 
     def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
         number = self._engine_of.get(arrival.session)
         if number is not None:
-            row = self._engines[number].rows[arrival.session]
+            row = self._rows[arrival.session]
             if not self._queue:
                 number = self._lighter(number, arrival.context_tokens)
-                self._remove(self._engines[self._engine_of[arrival.session]], arrival.session)
+                self._remove(self._engine_of[arrival.session], arrival.session)
                 self._engine_of[arrival.session] = number
-            self._place(number, arrival.session, _Row(prompt=row.prompt, context=arrival.context_tokens, t=t))
+            self._place(
+                number, arrival.session, RunningRow(prompt=row.prompt, context=arrival.context_tokens, t=t)
+            )
             return [Assignment(session=arrival.session, engine=number)]
         worst = arrival.context_tokens + arrival.max_new
-        largest = max(state.capacity for state in self._engines)
-        if worst > largest:
+        if worst > self._largest:
             raise ValueError(
                 f"rollout {arrival.session!r} may need {worst} cached tokens, the largest engine holds "
-                f"{largest}: lower the response budget or raise rollout.kv_tokens"
+                f"{self._largest}: lower the response budget or raise rollout.kv_tokens"
             )
         if self._curve is None or arrival.max_new > self._curve.limit:
             self._curve = SurvivalCurve(arrival.max_new)
             self._ahead_H = np.arange(NUM_BINS) * (arrival.max_new / NUM_BINS)
+            self._read_curve(self._curve)
         self._queue.push(arrival)
         return self._assign(t)
 
@@ -116,10 +112,11 @@ class ForecastPolicy:
         """Take the engine's pace from its cached tokens: what is there beyond the lengths last seen."""
         state = self._engines[report.engine]
         waited, state.has_waiting = state.has_waiting, report.waiting > 0
-        state.used = report.capacity_tokens - report.free_kv_tokens
+        used = report.capacity_tokens - report.free_kv_tokens
+        self._used[report.engine] = used
         decoding_s = state.num_decoding * report.t - state.seen_t
         if decoding_s > 0:
-            state.tokens_per_s = max(0.0, (state.used - state.seen_tokens) / decoding_s)
+            state.tokens_per_s = max(0.0, (used - state.seen_tokens) / decoding_s)
         if not self._queue or not (waited or state.has_waiting):
             return []
         self._forecast(report.engine, report.t)
@@ -128,9 +125,9 @@ class ForecastPolicy:
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """The cache stays where it is."""
         number = self._engine_of[session]
-        row = self._engines[number].rows[session]
+        row = self._rows[session]
         context = row.context if context_tokens is None else context_tokens
-        self._place(number, session, _Row(prompt=row.prompt, context=context, t=t, decoding=False))
+        self._place(number, session, RunningRow(prompt=row.prompt, context=context, t=t, decoding=False))
         return []
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
@@ -139,7 +136,7 @@ class ForecastPolicy:
         if number is None:
             self._queue.discard(session)
             return self._assign(t)
-        row = self._remove(self._engines[number], session)
+        row = self._remove(number, session)
         assert row is not None
         self._ended.append((row.context if context_tokens is None else context_tokens) - row.prompt)
         if len(self._ended) >= self._next_refit:
@@ -156,65 +153,68 @@ class ForecastPolicy:
 
         Only once nothing waits: then engines drain unevenly, and the last ones decide when the batch ends.
         """
-        own = self._engines[number]
-        target = min(range(len(self._engines)), key=lambda other: self._engines[other].used)
-        lighter = self._engines[target]
-        if own.used - lighter.used <= context + _MOVE_SHARE * own.capacity:
+        target = int(self._used.argmin())
+        more = int(self._used[number] - self._used[target])
+        if more <= context + _MOVE_SHARE * self._engines[number].capacity:
             return number
-        own.used -= context
-        lighter.used += context
+        self._used[number] -= context
+        self._used[target] += context
         return target
 
-    def _place(self, number: int, session: str, row: _Row) -> None:
+    def _place(self, number: int, session: str, row: RunningRow) -> None:
         """Put a row, with its exact length, on an engine, instead of what was known of it there."""
         state = self._engines[number]
-        self._remove(state, session)
-        state.rows[session] = row
+        self._remove(number, session)
+        self._rows.put(number, session, row)
         state.seen_tokens += row.context
         state.num_decoding += row.decoding
         state.seen_t += row.t * row.decoding
 
-    def _remove(self, state: _EngineState, session: str) -> _Row | None:
-        row = state.rows.pop(session, None)
+    def _remove(self, number: int, session: str) -> RunningRow | None:
+        row = self._rows.pop(number, session)
         if row is not None:
+            state = self._engines[number]
             state.seen_tokens -= row.context
             state.num_decoding -= row.decoding
             state.seen_t -= row.t * row.decoding
         return row
 
-    def _responses(self, state: _EngineState, t: float) -> NDArray[np.float64]:
-        """Response length of each row by now, as far as can be told from its last event and the pace."""
-        pace = state.tokens_per_s
-        limit = self._curve.limit if self._curve is not None else 0.0
-        return np.array(
-            [
-                min(row.context - row.prompt + (pace * (t - row.t) if row.decoding else 0.0), limit)
-                for row in state.rows.values()
-            ]
-        )
-
     def _refit(self, t: float) -> None:
         if self._curve is None:
             return
-        running = [self._responses(state, t) for state in self._engines]
-        self._curve.refit(ended=self._ended, running=np.concatenate(running))
+        # Response lengths by now, as far as can be told from the last events and the pace.
+        running = self._rows.all_responses(
+            pace_E=[state.tokens_per_s for state in self._engines], t=t, limit=self._curve.limit
+        )
+        self._curve.refit(ended=self._ended, running=running)
+        self._read_curve(self._curve)
         self._next_refit = len(self._ended) + max(8, int(_REFIT_SHARE * len(self._ended)))
+
+    def _read_curve(self, curve: SurvivalCurve) -> None:
+        self._alive_H = curve.at(self._ahead_H)
+        self._spread_H = self._alive_H * (1 - self._alive_H)
 
     def _forecast(self, number: int, t: float) -> None:
         """Mean and variance of the engine's cached tokens at each horizon, over its rows."""
         state = self._engines[number]
         state.forecast_t = t
         assert self._curve is not None
-        if state.rows:
-            response_N = self._responses(state, t)
-            prompt_N = np.array([row.prompt for row in state.rows.values()])
-            later_NH = response_N[:, None] + self._ahead_H
+        if self._rows.num_rows(number):
+            response_N = self._rows.responses(number, pace=state.tokens_per_s, t=t, limit=self._curve.limit)
+            prompt_N = self._rows.prompts(number)
+            held_NH = response_N[:, None] + self._ahead_H
             now_N = np.maximum(self._curve.at(response_N), 1e-9)
-            alive_NH = np.minimum(self._curve.at(later_NH) / now_N[:, None], 1.0)
+            # In place from here on: most of a scheduler's time passes in these arrays.
+            alive_NH = self._curve.at(held_NH)
+            alive_NH /= now_N[:, None]
+            np.minimum(alive_NH, 1.0, out=alive_NH)
             alive_NH[:, 0] = 1.0
-            held_NH = prompt_N[:, None] + later_NH
+            held_NH += prompt_N[:, None]
             state.mean_H = (alive_NH * held_NH).sum(0)
-            state.variance_H = (alive_NH * (1 - alive_NH) * held_NH**2).sum(0)
+            variance_NH = 1 - alive_NH
+            variance_NH *= alive_NH
+            variance_NH *= np.square(held_NH, out=held_NH)
+            state.variance_H = variance_NH.sum(0)
         else:
             state.mean_H, state.variance_H = np.zeros(NUM_BINS), np.zeros(NUM_BINS)
         self._set_slack(number)
@@ -222,7 +222,9 @@ class ForecastPolicy:
     def _set_slack(self, number: int) -> None:
         state = self._engines[number]
         need = state.mean_H + _DEVIATIONS * np.sqrt(state.variance_H)
-        state.slack = -inf if state.has_waiting and state.rows else state.capacity - float(need.max())
+        state.slack = (
+            -inf if state.has_waiting and self._rows.num_rows(number) else state.capacity - float(need.max())
+        )
         heapq.heappush(self._most_slack, (-state.slack, number))
 
     def _assign(self, t: float) -> list[Assignment]:
@@ -233,7 +235,7 @@ class ForecastPolicy:
             if self._engines[number].forecast_t < t:
                 self._forecast(number, t)
                 continue
-            if not self._admits(self._engines[number], arrival):
+            if not self._admits(number, arrival):
                 break
             self._queue.pop()
             self._start(number, arrival, t)
@@ -247,27 +249,27 @@ class ForecastPolicy:
                 return number
             heapq.heappop(self._most_slack)
 
-    def _contribution(self, arrival: Arrival) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        assert self._curve is not None
-        alive_H, held_H = self._curve.at(self._ahead_H), arrival.context_tokens + self._ahead_H
-        return alive_H * held_H, alive_H * (1 - alive_H) * held_H**2
+    def _with(self, state: _EngineState, arrival: Arrival) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance of an engine's cached tokens, were the arrival among its rows."""
+        held_H = arrival.context_tokens + self._ahead_H
+        mean_H = state.mean_H + self._alive_H * held_H
+        return mean_H, state.variance_H + self._spread_H * np.square(held_H)
 
-    def _admits(self, state: _EngineState, arrival: Arrival) -> bool:
+    def _admits(self, number: int, arrival: Arrival) -> bool:
         """An empty engine always takes one, so nothing waits for ever."""
-        if not state.rows:
+        state = self._engines[number]
+        if not self._rows.num_rows(number):
             return True
         if state.has_waiting:
             return False
-        mean_H, variance_H = self._contribution(arrival)
-        need = state.mean_H + mean_H + _DEVIATIONS * np.sqrt(state.variance_H + variance_H)
+        mean_H, variance_H = self._with(state, arrival)
+        need = mean_H + _DEVIATIONS * np.sqrt(variance_H)
         return float(need.max()) <= state.capacity
 
     def _start(self, number: int, arrival: Arrival, t: float) -> None:
         state = self._engines[number]
-        mean_H, variance_H = self._contribution(arrival)
-        state.mean_H = state.mean_H + mean_H
-        state.variance_H = state.variance_H + variance_H
+        state.mean_H, state.variance_H = self._with(state, arrival)
         context = arrival.context_tokens
-        self._place(number, arrival.session, _Row(prompt=context, context=context, t=t))
+        self._place(number, arrival.session, RunningRow(prompt=context, context=context, t=t))
         self._engine_of[arrival.session] = number
         self._set_slack(number)

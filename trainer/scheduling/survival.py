@@ -41,12 +41,13 @@ class SurvivalCurve:
 
     def refit(self, *, ended: list[int], running: NDArray[np.float64]) -> None:
         """Learn from the lengths of ended rollouts and the lengths so far of running ones."""
-        ends = np.bincount(self._bin(np.asarray(ended, float)), minlength=NUM_BINS).astype(float)
+        ended_E = np.asarray(ended, float)
+        ends = np.bincount(self._bin(ended_E), minlength=NUM_BINS).astype(float)
         censored = np.bincount(self._bin(running), minlength=NUM_BINS)
         # At risk in a bin: all that reached it; one still in it has been at risk for half of it (actuarial).
         reached = np.cumsum((ends + censored)[::-1])[::-1] - censored / 2
         # Those cut at the limit did not end in the last bin of their own accord.
-        ends[-1] -= sum(length >= self.limit for length in ended)
+        ends[-1] -= np.count_nonzero(ended_E >= self.limit)
         hazard = (ends - _PRIOR_ROLLOUTS * np.diff(_PRIOR)) / (reached + _PRIOR_ROLLOUTS * _PRIOR[:-1])
         self._survival = np.concatenate([[1.0], np.cumprod(1.0 - hazard)])
 

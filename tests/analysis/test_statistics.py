@@ -68,7 +68,8 @@ def test_bootstrap_interval_covers_the_truth_about_as_often_as_it_says() -> None
 def test_a_wider_cluster_widens_the_interval() -> None:
     outcomes = {str(i): [1] if i < 20 else [0] for i in range(40)}
     alone = s.cluster_bootstrap(outcomes, seed=0)
-    grouped = s.cluster_bootstrap(outcomes, seed=0, clusters={str(i): i // 10 for i in range(40)})
+    grouped = s.cluster_bootstrap(outcomes, seed=0, clusters={str(i): i // 5 for i in range(40)})
+    assert grouped.method == "bootstrap"
     assert grouped.high - grouped.low > 1.5 * (alone.high - alone.low)
 
 

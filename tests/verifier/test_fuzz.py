@@ -5,6 +5,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 
@@ -122,6 +123,23 @@ ANSWERS = st.builds(
 @given(ANSWERS, ANSWERS)
 def test_comparison_is_symmetric(a: str, b: str) -> None:
     assert compare(a, b).outcome is compare(b, a).outcome
+
+
+REWRITINGS: list[Callable[[str], str]] = [
+    lambda text: f" {text} ",
+    lambda text: f"${text}$",
+    lambda text: text.replace(r"\frac", r"\dfrac"),
+    lambda text: text.replace("(", r"\left(").replace(")", r"\right)"),
+    lambda text: text.replace("+", " + "),
+]
+
+
+@given(ANSWERS, ANSWERS, st.sampled_from(REWRITINGS))
+def test_another_notation_of_an_answer_keeps_its_verdict(
+    gold: str, answer: str, rewriting: Callable[[str], str]
+) -> None:
+    verdicts = [grade_answer(gold, f"\\boxed{{{text}}}").verdict for text in (answer, rewriting(answer))]
+    assert verdicts[0] is verdicts[1]
 
 
 def test_comparison_of_neighbours_and_rewritings_is_symmetric(answers: list[str]) -> None:

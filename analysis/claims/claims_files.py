@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.claims.claims import ClaimVerdict
-from analysis.figures.style import save_table
+from analysis.table_file import save_table
 from records.files import write_json
 
 COLUMNS = [

@@ -7,10 +7,10 @@ from pathlib import Path
 from analysis.entropy import entropy
 from analysis.entropy.controls import contrasts_of
 from analysis.entropy.entropy_trace import choose_traces, responses_of, trace_page
-from analysis.figures.style import save_table
 from analysis.inputs.finite import finite
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored, read_turns
+from analysis.table_file import save_table
 from records.errors import ConfigError
 from records.files import write_json, write_text
 

@@ -25,6 +25,7 @@ from analysis.figures import arms as arms_figure
 from analysis.figures import doses, pass_at_k, style
 from analysis.report.page import render
 from analysis.report.report import inline_svg
+from analysis.table_file import save_table
 from analysis.tables.arms import cell, cost_grid, endpoint_grid
 from analysis.tables.grid import DASH, Grid, write
 from records.arm_record import ArmRecord
@@ -70,13 +71,13 @@ def write_ablations(
         ("doses", dose, doses.draw),
         ("pass_at_k", passes, pass_at_k.draw),
     ):
-        style.save_table(data, out / "data" / f"{title}.csv")
+        save_table(data, out / "data" / f"{title}.csv")
         if not data.empty:
             with style.styled():
                 style.save(draw(data), out, title, f"{name}: {title}")
             figures[title] = inline_svg((out / f"{title}.svg").read_text(encoding="utf-8"), title)
     endpoints = [{"arm": r.arm, "origin": r.origin, "seed": r.seed, **r.endpoints} for r in records]
-    style.save_table(pd.DataFrame(endpoints), out / "data" / "endpoints.csv")
+    save_table(pd.DataFrame(endpoints), out / "data" / "endpoints.csv")
     tables = [
         endpoint_grid(on_main, settings.confidence),
         cost_grid(on_main, settings.confidence),

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from analysis.entropy.entropy import Settings
 from analysis.experiments.arms import AXES, curve_table, read_run_arms
 from analysis.figures import style
-from analysis.figures.plot import Plot, Reference
+from analysis.figures.plot import Plot
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from records.arm_record import ArmRecord
 

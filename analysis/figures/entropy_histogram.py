@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from analysis.entropy.entropy import REASONING, Settings, choose_trajectories
 from analysis.figures import style
-from analysis.figures.plot import Plot, Reference
+from analysis.figures.plot import Plot
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored
 

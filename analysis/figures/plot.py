@@ -12,10 +12,9 @@ from matplotlib.figure import Figure
 
 from analysis.entropy.entropy import Settings
 from analysis.figures import style
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
-
-Reference = dict[str, Any]
-"""paper.yaml."""
+from analysis.table_file import save_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Plot:
 def write(plot: Plot, run: Run, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
     """Write the CSV and the three pictures; returns its row of the manifest."""
     table = plot.table(run, settings, reference)
-    style.save_table(table, out / "data" / f"{plot.name}.csv")
+    save_table(table, out / "data" / f"{plot.name}.csv")
     with style.styled():
         figure = style.no_data(plot.absent) if table.empty else plot.draw(table)
         style.save(figure, out, plot.name, f"{run.name}: {plot.title}")

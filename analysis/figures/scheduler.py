@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 
 from analysis.entropy.entropy import Settings
 from analysis.figures import style
-from analysis.figures.plot import Plot, Reference
+from analysis.figures.plot import Plot
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.report.bench_tables import scheduler_bench, scheduler_rows
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from records.files import write_bytes, write_text
+from records.files import write_bytes
 
 INK = "#222222"
 MUTED = "#767676"
@@ -96,11 +96,6 @@ def save(figure: Figure, folder: Path, name: str, title: str) -> None:
         drawn = io.BytesIO()
         figure.savefig(drawn, format=suffix, metadata=metadata[suffix])
         write_bytes(folder / f"{name}.{suffix}", drawn.getvalue())
-
-
-def save_table(table: pd.DataFrame, path: Path) -> None:
-    """CSV with a fixed number format and line end."""
-    write_text(path, table.to_csv(index=False, float_format="%.8g", lineterminator="\n"))
 
 
 def no_data(reason: str) -> Figure:

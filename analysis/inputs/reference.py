@@ -10,6 +10,9 @@ import yaml
 from records.errors import ConfigError
 from records.files import read_text
 
+Reference = dict[str, Any]
+"""Name of a published table -> the table."""
+
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "table1": (("math500", "aime24", "aime25", "bfcl_v3", "ifeval"), ("SFT model",)),
     "table3": (("math500", "aime24", "aime25", "hmmt25"), ()),
@@ -21,7 +24,7 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 LENGTHS = ("start", "rl1", "rl2", "rl3")
 
 
-def read_reference(folder: Path) -> dict[str, Any]:
+def read_reference(folder: Path) -> Reference:
     """The published numbers.
 
     Raises:

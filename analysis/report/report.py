@@ -15,7 +15,7 @@ from analysis.claims.headline import control_rows, difference_rows
 from analysis.comparison.identity import leaves
 from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
-from analysis.figures.plot import Reference
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import CHECKPOINTS, Run
 from analysis.report.page import render
 from analysis.report.parts import Parts, drawn_figures, read_claim_rows, read_study

@@ -19,7 +19,7 @@ from analysis.experiments.arms import (
     read_run_arms,
     shown,
 )
-from analysis.figures.plot import Reference
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.tables.grid import DASH, Grid
 from records.arm_record import ArmRecord

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.entropy.entropy import Settings
-from analysis.figures.plot import Reference
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import CHECKPOINTS, Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 from records.evaluation import RINGS, Score

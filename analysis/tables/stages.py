@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from analysis.entropy.entropy import Settings
-from analysis.figures.plot import Reference
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import RL_STAGES, Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from analysis.entropy.entropy import Settings
-from analysis.figures.plot import Reference
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from tests.analysis.fake_run import FakeRun
 

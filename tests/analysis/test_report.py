@@ -15,8 +15,9 @@ from analysis.claims.effects import measure_run
 from analysis.entropy.entropy import Settings
 from analysis.entropy.entropy_files import write_study
 from analysis.figures import PLOTS
-from analysis.figures.plot import Reference, write
+from analysis.figures.plot import write
 from analysis.inputs.lineage import require_lineage, write_lineage
+from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.report.parts import Parts
 from analysis.report.report import build

@@ -44,6 +44,9 @@ FORBIDDEN = {
         "datasets",
         "math_verify",
     ),
+    "analysis.entropy.entropy_files": (*TORCH, *ALGEBRA, "statsmodels", "matplotlib"),
+    "analysis.claims.claims_files": (*TORCH, *DRAWING, *ALGEBRA, "statsmodels"),
+    "analysis.tables": (*TORCH, *DRAWING, *ALGEBRA, "statsmodels"),
     "analysis.report.verify": (*TORCH, *DRAWING, *ALGEBRA, "statsmodels"),
     "analysis.report.report": (*TORCH, *ALGEBRA, "statsmodels"),
 }

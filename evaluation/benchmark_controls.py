@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from records.verdict import VerdictKind
 from verifier.benchmarks import Benchmark, PromptKind, Scoring
 from verifier.benchmarks.bfcl_calls import Kind, gold_calls, kind_of
+from verifier.benchmarks.bfcl_entry import FunctionEntry
 from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ def oracle_text(benchmark: Benchmark, problem: Problem) -> str:
 
 
 def _oracle_calls(problem: Problem) -> str:
-    kind = kind_of(problem.family)
+    entry, kind = FunctionEntry.of(problem), kind_of(problem.family)
     if kind is Kind.IRRELEVANCE:
         return "None of these functions fits."
     if kind is Kind.RELEVANCE:
-        name = json.loads(problem.params)["function"][0]["name"]
+        name = entry.functions[0]["name"]
         return f'<tool_call>{{"name": {json.dumps(name)}, "arguments": {{}}}}</tool_call>'
-    calls = [(name, args) for call in gold_calls(json.loads(problem.answer)) for name, args in call.items()]
+    calls = [(name, args) for call in gold_calls(entry.gold) for name, args in call.items()]
     return "".join(
         f"<tool_call>{json.dumps({'name': name, 'arguments': args})}</tool_call>" for name, args in calls
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from records.tool_call import Limits, Status, ToolCall
 from sandbox import NearLimitCalls, Sandbox, surroundings
 from trainer.rollout.chat_text import ChatText
 from verifier.benchmarks.bfcl_calls import Kind, kind_of
+from verifier.benchmarks.bfcl_entry import FunctionEntry
 from verifier.benchmarks.bfcl_episodes import (
     CALL_LIMITS,
     PRELOAD,
@@ -42,9 +42,9 @@ class FunctionScript:
     def of(cls, problem: Problem, mode: Mode, chat: NativeChat, run_code: RunCode | None) -> FunctionScript:
         """The script of an entry; `run_code` may be None for a single-turn one."""
         conversation = Conversation(problem) if kind_of(problem.family) is Kind.MULTI_TURN else None
-        entry = json.loads(problem.params)
-        functions = conversation.functions if conversation else entry["function"]
-        return cls(chat.opening(*shown(entry, entry["question"][0], functions, mode)), conversation, run_code)
+        entry = FunctionEntry.of(problem)
+        functions = conversation.functions if conversation else entry.functions
+        return cls(chat.opening(*shown(entry, entry.user_turns[0], functions, mode)), conversation, run_code)
 
     def opening(self) -> ChatText:
         return self.prompt

@@ -11,8 +11,7 @@ import numpy as np
 from evaluation.scores.score_rows import Slice, outcomes_of, score
 from records.evaluation import InstructionNumbers, Score, ScoreGrader
 from records.statistics import FEW_UNITS, resample_weights, wilson
-from records.verdict import VerdictKind
-from verifier.benchmarks.ifeval_checks import four_numbers
+from verifier.benchmarks.ifeval_checks import followed, four_numbers
 
 if TYPE_CHECKING:
     from records.trajectory import GradedRollout
@@ -35,17 +34,16 @@ def instruction_scores(trajectories: Sequence[GradedRollout], about: Slice) -> l
 
 
 def _instructions(trajectories: Sequence[GradedRollout], about: Slice, like: Score | None) -> list[Score]:
-    followed: dict[str, list[int]] = {}
+    by_problem: dict[str, list[int]] = {}
     for trajectory in trajectories:
-        verdict = trajectory.verdicts[about.grader]
-        if verdict.verdict is not VerdictKind.INFRA_FAILED:
-            flags = verdict.extracted or ""
-            counts = followed.setdefault(trajectory.problem, [0, 0])
-            counts[0] += flags.count("1")
+        flags = followed([trajectory.verdicts[about.grader]])
+        if flags:
+            counts = by_problem.setdefault(trajectory.problem, [0, 0])
+            counts[0] += sum(flags)
             counts[1] += len(flags)
-    if like is None or not followed:
+    if like is None or not by_problem:
         return []
-    counts_P2 = np.array([followed[problem] for problem in sorted(followed)], float)
+    counts_P2 = np.array([by_problem[problem] for problem in sorted(by_problem)], float)
     weights = resample_weights(len(counts_P2), seed=about.seed, resamples=RESAMPLES)
     drawn = weights @ counts_P2
     shares = drawn[:, 0] / np.maximum(drawn[:, 1], 1)

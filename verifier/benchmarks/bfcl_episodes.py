@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from records.verdict import Verdict, VerdictKind
 from verifier.benchmarks.bfcl_call_names import true_name
 from verifier.benchmarks.bfcl_calls import NoCalls, call_nodes, decode, name_of, unfenced
+from verifier.benchmarks.bfcl_entry import FunctionEntry
 from verifier.turn import read_turn
 
 if TYPE_CHECKING:
@@ -163,18 +164,17 @@ class Conversation:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.entry = json.loads(problem.params)
+        self.entry = FunctionEntry.of(problem)
         self.episode = Episode()
-        self.num_turns = len(self.entry["question"])
-        self._withheld = {int(at): set(names) for at, names in self.entry.get("missed_function", {}).items()}
+        self.num_turns = len(self.entry.user_turns)
         self._next_turn()
 
     @property
     def functions(self) -> list[Mapping[str, Any]]:
         """What may be called in this user turn."""
         now = len(self.episode.turns) - 1
-        hidden = {name for later, held in self._withheld.items() if later > now for name in held}
-        return [function for function in self.entry["function"] if function["name"] not in hidden]
+        hidden = {name for later, held in self.entry.withheld.items() if later > now for name in held}
+        return [function for function in self.entry.functions if function["name"] not in hidden]
 
     def heard(self, text: str) -> bool:
         """Take in one assistant step. False: the conversation is over."""
@@ -209,9 +209,9 @@ class Conversation:
         now = len(self.episode.turns)
         self.episode.turns.append([])
         self._called, self.is_over = False, False
-        self.messages = list(self.entry["question"][now])
-        if now in self._withheld:
-            added = [f for f in self.entry["function"] if f["name"] in self._withheld[now]]
+        self.messages = list(self.entry.user_turns[now])
+        if now in self.entry.withheld:
+            added = [f for f in self.entry.functions if f["name"] in self.entry.withheld[now]]
             text = f"These functions can be called from now on: {json.dumps(added)}"
             self.messages = [{"role": "user", "content": text}]
 
@@ -251,14 +251,14 @@ def play(
         messages += [{"role": "assistant", "content": text}, *conversation.news(run_code)]
 
 
-def execute(entry: Mapping[str, Any], steps: Sequence[Sequence[str]], run_code: RunCode) -> list[str]:
+def execute(entry: FunctionEntry, steps: Sequence[Sequence[str]], run_code: RunCode) -> list[str]:
     """Results of the last of `steps`; the earlier ones are run again first, so nothing is kept between calls.
 
     Raises:
         BackendFailed: our side lost the calls.
         CallsTooHeavy: they passed a limit.
     """
-    return _ask({"do": "execute", "entry": _bare(entry), "calls": list(steps)}, run_code)["results"]
+    return _ask({"do": "execute", "entry": entry.backend_record, "calls": list(steps)}, run_code)["results"]
 
 
 def grade_conversation(problem: Problem, rollout: Rollout, run_code: RunCode) -> dict[str, Verdict]:
@@ -271,15 +271,15 @@ def grade_conversation(problem: Problem, rollout: Rollout, run_code: RunCode) ->
 
 def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verdict:
     """State and results after each turn must match those of the gold calls; one failed turn fails the entry."""
-    entry, gold = json.loads(problem.params), json.loads(problem.answer)
-    if episode.broken_off or len(episode.turns) != len(gold):
+    entry = FunctionEntry.of(problem)
+    if episode.broken_off or len(episode.turns) != len(entry.gold):
         return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule="broken off: steps or tokens ran out")
     request = {
         "do": "check",
-        "entry": _bare(entry),
+        "entry": entry.backend_record,
         "calls": episode.turns,
-        "gold": gold,
-        "category": problem.family,
+        "gold": entry.gold,
+        "category": entry.category,
     }
     try:
         answer = _ask(request, run_code)
@@ -289,14 +289,6 @@ def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verd
         return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=str(error))
     kind = VerdictKind.CORRECT if answer["valid"] is True else VerdictKind.WRONG
     return Verdict(id=problem.id, verdict=kind, rule=answer["reason"] or "state and results match")
-
-
-def _bare(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "id": entry["id"],
-        "initial_config": entry.get("initial_config", {}),
-        "involved_classes": entry["involved_classes"],
-    }
 
 
 def _ask(request: dict[str, Any], run_code: RunCode) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from verifier.benchmarks.bfcl_entry import FunctionEntry
+
 _FORMAT = "ret_fmt=python&tool_call_tag=False&func_doc_fmt=json&prompt_fmt=plaintext&style=classic"
 """The default of the published prompt, by its own name."""
 
@@ -25,7 +27,7 @@ Shown = tuple[list[dict[str, str]], list[dict[str, Any]]]
 
 
 def shown(
-    entry: Mapping[str, Any],
+    entry: FunctionEntry,
     messages: Sequence[Mapping[str, str]],
     functions: Sequence[Mapping[str, Any]],
     mode: Mode,
@@ -33,7 +35,7 @@ def shown(
     """Messages and functions of an entry's first step.
 
     Args:
-        entry: its id tells the language of the functions.
+        entry: its id names the language of the functions.
         messages: what was said so far.
         functions: what may be called now.
         mode: fc or prompt.
@@ -46,7 +48,7 @@ def shown(
     published_checker()
     from bfcl_eval.utils import add_language_specific_hint_to_function_doc
 
-    row = {"id": entry["id"], "function": copy.deepcopy([dict(function) for function in functions])}
+    row = {"id": entry.id, "function": copy.deepcopy([dict(function) for function in functions])}
     (noted,) = add_language_specific_hint_to_function_doc([row])
     told = [dict(message) for message in messages]
     if mode is Mode.FC:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifier.benchmarks.bfcl_calls import CATEGORIES, Kind, kind_of
+from verifier.benchmarks.bfcl_entry import FunctionEntry
 from verifier.benchmarks.declaration import (
     Benchmark,
     KnownIssue,
@@ -110,11 +111,11 @@ def grade_single_turn(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
     if not rollout.turns:  # silence is right for some entries, a question never asked is not
         rule = rollout.detail or "nothing was sampled"
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}
-    entry, text = json.loads(problem.params), rollout.turns[-1].text
+    entry, text = FunctionEntry.of(problem), rollout.turns[-1].text
     try:
         if len(text) > MAX_RESPONSE_CHARS:
             raise Unjudged(f"response longer than {MAX_RESPONSE_CHARS} characters")
-        right, rule = check(problem.family, entry["function"], json.loads(problem.answer), text)
+        right, rule = check(entry.category, entry.functions, entry.gold, text)
     except Unjudged as error:
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.UNPARSED, rule=str(error))}
     kind = VerdictKind.CORRECT if right else VerdictKind.WRONG

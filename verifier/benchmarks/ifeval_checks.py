@@ -12,7 +12,7 @@ import importlib.util
 import json
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,6 +170,16 @@ def _both(id: str, kind: VerdictKind, rule: str, extracted: str | None = None) -
     }
 
 
+def followed(verdicts: Iterable[Verdict]) -> list[bool]:
+    """Instructions of graded responses, followed or not; those of a lost response are left out.
+
+    >>> followed([Verdict(id="a", verdict=VerdictKind.WRONG, extracted="10")])
+    [True, False]
+    """
+    judged = (one for one in verdicts if one.verdict is not VerdictKind.INFRA_FAILED)
+    return [digit == "1" for one in judged for digit in one.extracted or ""]
+
+
 def four_numbers(verdicts: Sequence[Mapping[str, Verdict]]) -> dict[str, float | None]:
     """Prompt and instruction accuracy, strict and loose; None where no sample could be graded.
 
@@ -182,10 +192,10 @@ def four_numbers(verdicts: Sequence[Mapping[str, Verdict]]) -> dict[str, float |
     numbers: dict[str, float | None] = {}
     for name in ("strict", "loose"):
         graded = [row[name] for row in verdicts if row[name].verdict is not VerdictKind.INFRA_FAILED]
-        flags = "".join(verdict.extracted or "" for verdict in graded)
+        flags = followed(graded)
         right = sum(verdict.verdict is VerdictKind.CORRECT for verdict in graded)
         numbers[f"prompt_{name}"] = right / len(graded) if graded else None
-        numbers[f"instruction_{name}"] = flags.count("1") / len(flags) if flags else None
+        numbers[f"instruction_{name}"] = sum(flags) / len(flags) if flags else None
     return numbers
 
 

@@ -43,7 +43,7 @@ class Control:
 
 
 def oracle_text(benchmark: Benchmark, problem: Problem) -> str:
-    """A response that says the gold, in the form the benchmark asks for."""
+    """A response with the gold, in the form that the benchmark requires."""
     if benchmark.scoring is Scoring.FUNCTION_CALLS:
         return _oracle_calls(problem)
     if benchmark.prompt is PromptKind.CHOICE:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 MUST_REACH = ("small", "released", "paper")
-"""Presets in which a benchmark that cannot be reached is an error; elsewhere it is a row that says how to get it."""
+"""Presets in which a benchmark that cannot be reached is an error; elsewhere it is a row with the way to get it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -261,7 +261,7 @@ def _run_plan(
 
 
 def refuse_ungraded(name: str, trajectories: Sequence[GradedRollout], shards: Path) -> None:
-    """End an evaluation that says nothing of a benchmark: raises FellShort unless a sample was graded.
+    """End an evaluation without a graded sample: raises FellShort.
 
     Its lost samples, in the folder `shards`, go: the next attempt asks again.
     """

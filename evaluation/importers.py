@@ -1,6 +1,6 @@
-"""Sample files of other harnesses as rows of ours: lm-eval, lighteval and verl.
+"""`import_samples`: sample files of lm-eval, lighteval and verl as rollouts.
 
-They hold text, not token ids, so every row says `ids_source: retokenised`: it can be graded, compared and read, while
+They hold text, not token ids, so every row has `ids_source: retokenised`: it can be graded, compared and read, while
 entropy and training refuse it.
 """
 

@@ -1,4 +1,4 @@
-"""Published scores beside ours, from `results/reference/paper.yaml`."""
+"""Published scores, from `results/reference/paper.yaml`."""
 
 from __future__ import annotations
 

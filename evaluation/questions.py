@@ -85,7 +85,7 @@ class Questions:
 def questions_of(
     plan: EvalPlan, runtime: RuntimeSection, rings: Path | None, seed: int, unavailable: dict[str, str]
 ) -> list[Questions]:
-    """Load each benchmark of a plan; what cannot be reached becomes a row that says how to get it.
+    """Load each benchmark of a plan; one that cannot be reached becomes a row with the way to get it.
 
     Raises:
         ConfigError: there is no such benchmark, or its data are not the benchmark's.
@@ -121,7 +121,7 @@ def require_checker(declared: Benchmark) -> None:
 
 
 def refuse_twice(asked: Sequence[tuple[EvalPlan, Sequence[Questions]]]) -> None:
-    """The same sampling twice gives the same samples twice; said before hours of it, not after."""
+    """Refuse a plan with the same sampling twice, before hours of it."""
     seen: set[tuple[str, float, str]] = set()
     for plan, questions in asked:
         for one in questions:

@@ -1,4 +1,4 @@
-r"""Which text of an assistant turn is reasoning, which is a call, which is said; for training and evaluation alike.
+r"""`read_turn`: divides an assistant turn into reasoning, calls and answer text, for training and evaluation alike.
 
 Calls and answers count outside the reasoning only. A call is read as JSON from its opening tag on, so no tag inside a
 JSON string means anything. What merely speaks of the protocol is text. The policy in full: docs/verifier.md. One pass,
@@ -30,7 +30,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 
 
 class CallUnread(ValueError):
-    """The text between the tags is no JSON that a call may hold; the message says why."""
+    """The text between the tags is no JSON that a call may hold; the message names the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +72,11 @@ class TurnText:
     calls: tuple[CallText, ...]
     """Calls outside the reasoning, answers and quoted tool responses, in order; see `_calls`."""
     answers: tuple[str, ...]
-    """Contents of the closed `<answer>` blocks in what is said."""
+    """Contents of the closed `<answer>` blocks in `said`."""
 
     @property
     def num_answers(self) -> int:
-        """`<answer>` openings in what is said."""
+        """`<answer>` openings in `said`."""
         return self.said.count("<answer>")
 
     @property

@@ -27,7 +27,7 @@ from verifier.benchmarks.bfcl_episodes import (
 from verifier.benchmarks.bfcl_prompts import Mode, shown
 
 _THEIRS = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT, Status.CRASH})
-"""Ends that the calls of a model bring about. An exception is caught by the services, so one that is not is ours."""
+"""Ends that a model's calls can cause. The services catch exceptions, so any other one is an infrastructure failure."""
 
 
 @dataclass(slots=True)

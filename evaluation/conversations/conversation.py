@@ -1,7 +1,7 @@
-"""Conversations that a benchmark writes itself: functions to call, users who come back, a native prompt.
+"""`DialogueSampler`: conversations that a benchmark scripts, with functions, later user turns or a native prompt.
 
-All conversations of a batch take their steps together: every open one gets one turn from the engine, then all hear
-what was written and say what follows. So batches depend on weights, seeds and results only, as in the rollout loop, and
+All conversations of a batch take their steps together: every open one gets one turn from the engine, then each script
+reads its turn and replies. So batches depend on weights, seeds and results only, as in the rollout loop, and
 no clock decides a token. Ids are appended as sampled and never re-tokenised.
 """
 
@@ -31,7 +31,7 @@ NUM_REPLIES_AT_ONCE = 8
 
 
 class ScriptFailed(RuntimeError):
-    """Our side could not say what follows: the sample is lost, never scored."""
+    """The script has no reply: the sample is lost and never scored."""
 
 
 class Script(Protocol):
@@ -79,7 +79,7 @@ class _Live:
 
 @dataclass(slots=True, kw_only=True)
 class DialogueSampler:
-    """Samples batches of conversations: stands in for `trainer.rollout.sampler.Sampler` where the tool is not ours."""
+    """Samples batches of conversations, as `trainer.rollout.sampler.Sampler` samples rollouts."""
 
     engine: Engine
     codec: Codec
@@ -197,7 +197,7 @@ class _Steps:
                 self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.draft.ids)))
             self._admit(
                 self.policy.on_report(replace(engine.report(), t=0.0))
-            )  # as in all else it hears here
+            )  # policies here see time 0 only
 
     def _hear(self, one: _Live, completion: Completion) -> None:
         text = self.sampler.codec.decode(completion.ids)

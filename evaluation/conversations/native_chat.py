@@ -1,6 +1,6 @@
 """The model's own chat, without our tool and its tags: for benchmarks that the paper asks in the native prompt.
 
-A checkpoint from elsewhere brings its chat template. One of ours carries the agentic conversation as its template, so
+A checkpoint from elsewhere brings its chat template. One of this suite carries the agentic conversation, so
 its native chat is plain ChatML, with functions inside `<tools>` as the family of models reads them.
 """
 

@@ -1,4 +1,4 @@
-"""What stands beside a score: how samples ended, how long they were, what the tool said, what was lost."""
+"""`behaviour`: numbers beside a score, such as ends, lengths, tool calls and lost samples."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Slice:
 
 
 def outcomes_of(trajectories: Sequence[GradedRollout], grader: str) -> dict[str, list[float]]:
-    """Question -> 0/1 per sample. Samples that our side lost are left out, never counted wrong."""
+    """Question -> 0/1 per sample. Lost samples are left out, never counted wrong."""
     outcomes: dict[str, list[float]] = {}
     for trajectory in trajectories:
         reward = reward_of(trajectory.verdicts[grader].verdict)

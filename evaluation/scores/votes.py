@@ -23,7 +23,7 @@ Equal = Callable[[str, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one sample says."""
+    """The answer of one sample."""
 
     answer: str
     is_right: bool

@@ -77,7 +77,7 @@ class WorkDir:
             shutil.rmtree(old, ignore_errors=True)
 
     def newest(self) -> tuple[int, Path] | None:
-        """Step and folder of the newest whole state; a damaged one is passed over, and the line says what of it."""
+        """Step and folder of the newest whole state; a damaged one is skipped with a line that names the fault."""
         for state in reversed(self._states()):
             fault = self._fault_of(state)
             if fault is None:
@@ -201,7 +201,7 @@ def _name_of(step: int) -> str:
 
 
 def _sealed(lines: bytes) -> dict[str, str]:
-    """Digests by path in lines of the journal of files; of one path the last. A line half written says nothing."""
+    """Digests by path in lines of the journal of files; of one path the last. A half-written line is skipped."""
     found: dict[str, str] = {}
     for line in lines.splitlines():
         try:

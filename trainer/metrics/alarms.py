@@ -1,4 +1,4 @@
-"""Known shapes of failure, said aloud while a run goes on (public faults B29, B40). They stop nothing."""
+"""`alarms`: warnings printed during a run (public faults B29, B40). They stop nothing."""
 
 from __future__ import annotations
 

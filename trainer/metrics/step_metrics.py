@@ -1,4 +1,4 @@
-"""What one RL step tells: names, units and reductions in one place. No torch.
+"""`rollout_metrics`: behaviour of the rollouts of one RL step, with names, units and reductions.
 
 All means are over raw rollouts before selection, graded or not, unless the name says otherwise; those that the
 infrastructure lost, or whose prompt did not fit, behaved in no way and are counted apart. Shares are in [0, 1]. A
@@ -53,7 +53,7 @@ class StepClock:
 
 
 def is_correct(rollout: GradedRollout) -> bool:
-    """What the grader said, whatever an experiment makes of the reward; an ungraded rollout is not correct.
+    """The verdict of the grader, whatever an experiment makes of the reward; an ungraded rollout is not correct.
 
     Without a grader's verdict a positive reward stands in.
 
@@ -90,7 +90,7 @@ def is_rewarded(rollout: GradedRollout) -> bool:
 
 
 def is_lost(rollout: Rollout) -> bool:
-    """Engine, sandbox or reward of ours ended it: it says nothing about the policy."""
+    """Engine, sandbox or reward function ended it; it is no evidence about the policy."""
     return not rollout.stop.is_models
 
 

@@ -1,4 +1,4 @@
-"""Text of a conversation: what the prompt says, how a tool call reads, what the model is shown of a result.
+"""`ChatFormat`: text of a conversation, such as prompt, tool call and tool response.
 
 ChatML with a pre-filled `<reason>` on every assistant turn (paper section 2.1, Fig. 3; the figure's `<think>` is
 a confirmed typo). Pure functions of strings; token ids are the business of `trainer.rollout.loop`, which encodes each
@@ -133,7 +133,7 @@ class ParsedTurn:
     code: str = ""
     stdin: str = ""
     error: str = ""
-    """For parse_error and unknown_tool: what the model is told."""
+    """For parse_error and unknown_tool: the message that the model sees."""
     num_extra_calls: int = 0
 
 

@@ -233,7 +233,7 @@ class RolloutLoop:
         return None
 
     def _result_of(self, live: _Live) -> ToolResult | None:
-        """Wait for the call; what our side lost is tried again, a lost session never is."""
+        """Wait for the call. A call that the infrastructure lost is retried, except in a lost session."""
         if live.future is None or live.call is None:
             return None
         result = self._wait(live)
@@ -299,7 +299,7 @@ class RolloutLoop:
         for completion in completions:
             del self._decoding[completion.session]
         for engine in self.engines:
-            # All that the policy hears is in the loop's time, so that a repeated run repeats its decisions.
+            # The policy sees the loop's time only, so that a repeated run repeats its decisions.
             self._assign(self.policy.on_report(replace(engine.report(), t=float(self.cycle))))
         return completions
 

@@ -1,4 +1,4 @@
-"""A tool of the user's in the place of the Python one: one module that says what it is and what it does.
+"""`OwnTool`: a user's module in place of the Python tool.
 
     NAME = "count_divisors"
     DESCRIPTION = "Number of positive divisors of an integer."

@@ -1,7 +1,7 @@
-"""Where a reward comes from: the grader, or a user's own function named in the configuration.
+"""`reward_function`: the configured reward, a grader or a user's function.
 
 `objective.reward: package.module:function` names a function (Problem, Rollout) -> Verdict. It runs in a process of
-its own (`trainer.selection.user_reward`); what it does wrong is our failure, not the model's (public fault B38).
+its own (`trainer.selection.user_reward`); its failures never count against the model (public fault B38).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Reward = Callable[[Problem, Rollout], Verdict]
 
 
 def grader_of(objective: ObjectiveSection) -> Reward:
-    """The configured grader, which says what is correct whatever the reward."""
+    """The configured grader, which decides what is correct whatever the reward."""
     return _graded(replace(RL_POLICY, graders=(GraderName(objective.grader),)))
 
 

@@ -10,9 +10,8 @@ Source: paper section 2.2.3 (Eq. 4 and 5) and the released down-sampler. The rul
 - release: what the released code does (`trainer.selection.roc_release`): proportional rounding, the p positives of
   least penalty, the first z negatives. Deterministic.
 
-What the paper leaves open is decided in docs/decisions.md. RoC never changes a reward. Rollouts without a
-reward
-(our failures) are out before anything is counted, so they move neither quota nor baseline (B17, B38).
+docs/decisions.md decides what the paper leaves open. RoC never changes a reward. Rollouts without a reward
+are out before anything is counted, so they move neither quota nor baseline (B17, B38).
 
 Invariants the tests assert: every candidate gets exactly one reason (conservation, B35); exactly G are kept
 whenever more than G are valid (paper, random); the result does not depend on the order of the candidates.
@@ -79,7 +78,7 @@ def p_format(turns: Sequence[Turn]) -> float:
     """Penalty for a missing or repeated answer (paper Eq. 5), on sampled text only.
 
     1 without an answer tag, else min(1, (answer tags - 1) / turns). Tags are counted as `<answer>` openings
-    in what the policy says (`verifier.turn`), so one in its reasoning, in the code of a call or in a tool response
+    in answer text (`verifier.turn`), so one in its reasoning, in the code of a call or in a tool response
     changes nothing. Turns are counted in full; the release counts one too few
     (`trainer.selection.roc_release.p_format_text`).
 
@@ -111,7 +110,7 @@ class Candidate:
     index: int
     """The rollout's number in its group (`Rollout.sample`); unique within the group."""
     reward: float | None
-    """None: not graded, by our fault; never a zero. Or left out on purpose, see `is_overlong`."""
+    """None: lost or not graded, never a zero; or left out on purpose, see `is_overlong`."""
     is_overlong: bool = False
     """Cut at the length limit, and such rollouts are filtered (paper section 4.3.1): no reward, nobody's fault."""
     p_err: float = 0.0

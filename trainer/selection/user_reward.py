@@ -1,7 +1,7 @@
-"""A reward function of the user's, run in a process of its own that can be killed.
+"""`OwnReward`: a user's reward function in a process of its own that can be killed.
 
-What the function raises, returns wrongly, or never answers is our failure and no score (public faults B36, B38): the
-rollout leaves baseline and loss and is counted. A busy loop cannot be stopped in a thread, so the limit kills the
+A function that raises, returns no Verdict, or never returns gives no score (public faults B36, B38): the rollout leaves
+baseline and loss and is counted. A busy loop cannot be stopped in a thread, so the limit kills the
 process and all that it started (B37, B39); the next rollout gets a fresh one. A function that hangs time after time
 ends the job with one line instead of a step of empty waits; the job resumes.
 

@@ -1,7 +1,7 @@
-"""The hard-problem filter before stage 3: drop what the stage-2 policy solves in every rollout (paper section 4.3).
+"""`filter_hard`: drops problems that the stage-2 policy solves in every rollout, before stage 3 (paper section 4.3).
 
-Problems that are always failed stay, as far as the paper says. A rollout that the infrastructure lost says nothing of
-its problem: it counts neither as solved nor as failed, and a problem without any other rollout is left out.
+Problems that every rollout fails stay, as in the paper. A rollout that the infrastructure lost counts neither as solved
+nor as failed; a problem without any other rollout is left out.
 """
 
 from __future__ import annotations

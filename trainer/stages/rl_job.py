@@ -61,7 +61,7 @@ def run_stage(
         runtime: folders, threads, device.
         pool: problems.
         pool_digest: of the pool, for the fingerprint.
-        stop: of a caller with more to do afterwards; a signal that comes during the last step is its to heed.
+        stop: of a caller with more to do afterwards; a signal received during the last step is left to it.
     """
     use_threads(runtime, runtime.threads.rl)
     folder = runtime.folder
@@ -115,7 +115,7 @@ def run_stage(
 
 
 def require_release_splits(objective: ObjectiveSection) -> None:
-    """The release's rule fails its own assertion on some groups: said before the run, not at the first such group."""
+    """Refuse, before the run, group sizes at which the release's rule fails its own assertion."""
     G = objective.group_size
     if objective.roc.selection is not RocSelection.RELEASE:
         return
@@ -242,7 +242,7 @@ def _publish(
 
 
 def num_updates(metrics: Path) -> int:
-    """Optimizer updates of all steps; a stage without any published its parent's weights, which a line says."""
+    """Optimizer updates of all steps; prints an alarm for a stage without any, whose weights are its parent's."""
     count = sum(json.loads(line)["num_updates"] for line in metrics.read_text(encoding="utf-8").splitlines())
     if not count:
         print(

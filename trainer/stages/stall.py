@@ -1,6 +1,6 @@
-"""Ends a stage that trains nothing: a tool that is down, prompts or budgets that no rollout can meet, no spread at all.
+"""`StallWatch`: ends a stage that trains nothing: a tool that is down, budgets that no rollout meets, no spread at all.
 
-Such a stage went through all of its steps, published its parent's weights and exited with 0.
+Without it such a stage would go through all steps, publish its parent's weights and exit with 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EQUAL_STEPS = 10
 
 
 class StageStalled(UserError):
-    """The stage trains nothing; the message says since when and why."""
+    """The stage trains nothing; the message names the cause and the number of steps."""
 
 
 @dataclass(frozen=True, slots=True)

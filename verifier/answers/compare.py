@@ -1,6 +1,6 @@
 r"""Is this answer the gold? Exact comparison of two structured answers under the policies of `verifier.graders.policy`.
 
-`compare` decides everything that needs no symbolic engine and says so when one is needed.
+`compare` decides everything that needs no symbolic engine and reports when one is needed.
 """
 
 from __future__ import annotations

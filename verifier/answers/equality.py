@@ -74,7 +74,7 @@ def _bare(answer: Answer) -> Answer | None:
 def _shortened(relation: Answer) -> Answer | None:
     """`x = 5+1 = 6` as `x = 6`, `5+1 = 6` as `6`, `6 = x` as `x = 6`; None when a link does not hold.
 
-    Every side without a name has to equal the last; `x = 8 = 7` says nothing.
+    Every side without a name has to equal the last; `x = 8 = 7` equals nothing.
     """
     assert isinstance(relation, Relation)
     sides = relation.sides
@@ -221,7 +221,7 @@ def _same_node(a: Expression, b: Expression) -> bool:
 
 
 def _same_digits(a: Node, b: Node) -> bool | None:
-    """`312_4` and a bare `312`: the base is missing on one side. None when this rule says nothing."""
+    """`312_4` and a bare `312`: the base is missing on one side. None when this rule does not apply."""
     if a.op != "num" or b.op != "num" or (a.name == "based") == (b.name == "based"):
         return None
     based, bare = (a, b) if a.name == "based" else (b, a)

@@ -1,7 +1,7 @@
 r"""Finding the answer in sampled text. Linear time, no regular expression that can backtrack.
 
-The rule: look only at what a turn says (`verifier.turn`: no reasoning, no call, no quoted tool response); take the last
-`\boxed` or `\fbox`; else the content of the last `<answer>`; else the last line that says 'Answer:'. A bare last number
+The rule: look only at answer text (`verifier.turn`: no reasoning, no call, no quoted tool response); take the last
+`\boxed` or `\fbox`; else the content of the last `<answer>`; else the last line 'Answer:'. A bare last number
 is never an answer: that fallback rewards prose.
 """
 
@@ -46,7 +46,7 @@ def extract(
         text: what the policy sampled in its last turn.
         require: `answer_box` accepts nothing but a box inside a closed `<answer>` (paper section 2.1).
         truncated: the response was cut at the token limit, so an unclosed box is not read.
-        opened: the prompt opened the reasoning, so a turn that never closes it says nothing.
+        opened: the prompt opened the reasoning, so a turn that never closes it has no answer text.
 
     >>> extract(r"<reason>maybe \boxed{4}</reason><answer>It is \boxed{5}.</answer>").answer
     '5'

@@ -22,7 +22,7 @@ _SPELLED = re.compile(_MARK + "[0-9a-f]+_")
 def parsable(text: str) -> str:
     r"""The text with every argument name and dotted part that is no Python name spelled for the parser.
 
-    Text that is too long or cannot be cut into tokens comes back as it is: the parser says what is wrong with it.
+    Text that is too long or cannot be cut into tokens comes back as it is: the parser names the fault.
 
     >>> true_name(parsable('f(from="x", a=1)')[2:].split("=")[0])
     'from'

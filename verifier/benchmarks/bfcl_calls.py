@@ -162,9 +162,7 @@ def _parsed(text: str) -> ast.expr:
     for spelled in dict.fromkeys((text, flat, parsable(text), parsable(flat))):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", SyntaxWarning
-                )  # a strange escape is the model's, not ours to report
+                warnings.simplefilter("ignore", SyntaxWarning)  # a strange escape is the model's; no warning
                 return ast.parse(spelled, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             fault = NoCalls(f"not a list of calls: {type(error).__name__}")

@@ -46,13 +46,13 @@ class Ran:
     fault: str = ""
     """What went wrong, or ''."""
     is_ours: bool = True
-    """Whose fault: ours (a lost worker), or the calls' (a limit passed)."""
+    """Cause: the infrastructure (a lost worker) or the calls (a limit passed)."""
 
 
 RunCode = Callable[[str, str], Ran]
 """(code, standard input) -> outcome, run in a sandbox started with PRELOAD.
 
-Injected, because this package does not import the sandbox: CALL_LIMITS says what a call needs.
+Injected, because this package does not import the sandbox: CALL_LIMITS holds what a call needs.
 """
 _PREFIX = "bfcl_eval.eval_checker.multi_turn_eval"
 PRELOAD = (f"{_PREFIX}.multi_turn_checker", *(f"{_PREFIX}.func_source_code.{name}" for name in BACKENDS))
@@ -157,7 +157,7 @@ def _literal_text(node: ast.expr) -> str:
 
 
 class Conversation:
-    """One entry being played: what the model is told, which calls it made, what they gave.
+    """One entry under way: messages to the model, its calls and their results.
 
     Args:
         problem: a multi-turn problem; `params` holds the entry with its functions.
@@ -194,7 +194,7 @@ class Conversation:
         """Messages that follow: results of the calls just made, or the user's next turn.
 
         Raises:
-            BackendFailed: our side lost the calls.
+            BackendFailed: the infrastructure lost the calls.
         """
         if not self._called:
             return self.messages
@@ -255,7 +255,7 @@ def execute(entry: FunctionEntry, steps: Sequence[Sequence[str]], run_code: RunC
     """Results of the last of `steps`; the earlier ones are run again first, so nothing is kept between calls.
 
     Raises:
-        BackendFailed: our side lost the calls.
+        BackendFailed: the infrastructure lost the calls.
         CallsTooHeavy: they passed a limit.
     """
     return _ask({"do": "execute", "entry": entry.backend_record, "calls": list(steps)}, run_code)["results"]

@@ -1,4 +1,4 @@
-"""What a model reads before it calls functions: BFCL's functions as tools (fc), or listed in the published prompt."""
+"""`shown`: BFCL's functions as the model reads them, as tools (fc) or listed in the published prompt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(
 
     Args:
         entry: its id names the language of the functions.
-        messages: what was said so far.
+        messages: of the conversation so far.
         functions: what may be called now.
         mode: fc or prompt.
 

@@ -24,7 +24,7 @@ INTEGER_POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)
 
 
 class DataUnavailable(RuntimeError):
-    """The rows of a benchmark cannot be reached; the message says how to get them."""
+    """The rows of a benchmark cannot be reached; the message names the way to get them."""
 
 
 class WrongData(ValueError):
@@ -37,7 +37,7 @@ class PromptKind(StrEnum):
     CHOICE = "choice"
     """Agentic, with lettered options; the answer is a letter."""
     NATIVE = "native"
-    """The model's own chat template, no tool of ours."""
+    """The model's own chat template, without the suite's tool."""
     FUNCTIONS = "functions"
     """The functions of the row are the tools."""
     LISTED = "listed"

@@ -121,7 +121,7 @@ def option_order(id: str, *, seed: int, repeat: int) -> list[int]:
 def letter_histogram(letters: Iterable[str | None]) -> dict[str, int]:
     """How often each letter occurs; anything else counts as none.
 
-    Shown for golds and predictions: a shuffling bug, or a model that always says C, is seen at once.
+    Shown for golds and predictions: it shows a shuffling bug, or a model that always picks C.
 
     >>> letter_histogram(["A", "C", "C", None])
     {'A': 1, 'B': 0, 'C': 2, 'D': 0, 'none': 1}

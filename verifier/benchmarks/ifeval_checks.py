@@ -183,7 +183,7 @@ def followed(verdicts: Iterable[Verdict]) -> list[bool]:
 def four_numbers(verdicts: Sequence[Mapping[str, Verdict]]) -> dict[str, float | None]:
     """Prompt and instruction accuracy, strict and loose; None where no sample could be graded.
 
-    Samples that our own failure ended are left out.
+    Lost samples are left out.
 
     >>> v = Verdict(id="a", verdict=VerdictKind.WRONG, extracted="10")
     >>> four_numbers([{"strict": v, "loose": v}])["instruction_strict"]

@@ -91,7 +91,7 @@ def grade_answer(
             kind, extracted, rule = _graded(gold, response, policy, grader, truncated, opened)
     except (TooHeavy, RecursionError) as error:
         kind, extracted, rule = VerdictKind.TIMEOUT, None, str(error)
-    except Exception as error:  # a fault of ours must be visible and must not score
+    except Exception as error:  # a fault of the grader must be visible and must not score
         kind, extracted, rule = VerdictKind.INFRA_FAILED, None, f"{type(error).__name__}: {error}"[:200]
     return Verdict(
         id=id,

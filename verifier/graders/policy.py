@@ -33,7 +33,7 @@ class GradePolicy:
     opened: bool = False
     """The prompt opened the reasoning: a turn that never closes it gives no answer. Read of trajectories only."""
     truncated_is_wrong: bool = False
-    """A response cut at the token limit earns nothing, whatever it says (paper section 2.2.1; RL)."""
+    """A response cut at the token limit earns nothing, whatever it holds (paper section 2.2.1; RL)."""
     graders: tuple[GraderName, ...] = (GraderName.STRICT,)
 
     def to_json(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ MEMORY_BYTES = 3 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a worker said: `value`, or `error`, or neither when it was killed at the limit."""
+    """Reply of a worker: `value`, or `error`, or neither when it was killed at the limit."""
 
     value: bool | str | None = None
     error: str = ""

@@ -5,6 +5,7 @@ from snakemake.utils import min_version
 from analysis.report.closing import closing_lines
 from config import commands
 from config.workflow import Workflow
+from records.stages import CHECKPOINTS, ENDS, FILTERED, RL_STAGES, TRAINED
 from trainer.start import require_start
 
 min_version("9.18")
@@ -22,7 +23,7 @@ RUN = WORKFLOW.run
 
 
 wildcard_constraints:
-    checkpoint="base|sft|rl1|rl2|rl3",
+    checkpoint="|".join(CHECKPOINTS),
     member="[a-z0-9_]+",
     arm="[a-z0-9_]+",
     origin="[a-z0-9_]+",

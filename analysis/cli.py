@@ -12,6 +12,7 @@ import typer
 from config.command import one_line_errors
 from config.commands import ANALYSIS
 from config.options import Source, configured
+from records.stages import LAST
 
 if TYPE_CHECKING:
     from analysis.entropy.entropy import Settings
@@ -233,7 +234,7 @@ def compare(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for comparison.json and comparison.md.")
     ] = None,
-    checkpoint: Annotated[str, typer.Option(help="Which checkpoint of both runs.")] = "rl3",
+    checkpoint: Annotated[str, typer.Option(help="Which checkpoint of both runs.")] = LAST,
     margin: Annotated[float, typer.Option(help="Half width of 'equivalent', a fraction.")] = 0.02,
     fail_on: Annotated[
         str | None, typer.Option(help="regression: exit 1 when a benchmark got worse.")

@@ -1,4 +1,4 @@
-SCORED = [name for name in ("sft", "rl3") if name in WORKFLOW.evaluated]
+SCORED = [name for name in ENDS if name in WORKFLOW.evaluated]
 
 
 rule entropy:
@@ -24,7 +24,7 @@ rule claims_verdicts:
         expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
         expand(
             f"{RUN}/checkpoints/{{stage}}/manifest.json",
-            stage=("sft", "rl1", "rl2", "rl3"),
+            stage=TRAINED,
         ),
         expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.arms),
         f"{RUN}/bench/sandbox.json",
@@ -50,7 +50,7 @@ rule draw_figures:
         expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
         expand(
             f"{RUN}/checkpoints/{{stage}}/manifest.json",
-            stage=("sft", "rl1", "rl2", "rl3"),
+            stage=TRAINED,
         ),
         expand(f"{RUN}/score/{{checkpoint}}/manifest.json", checkpoint=SCORED),
         expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.arms),

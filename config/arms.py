@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from config.commands import ArmView
-from config.fields import Positive, Section
+from config.fields import CheckpointName, Positive, Section
 from config.model import Config, Control, EvalPlan
 from config.resolve import read_yaml, resolve_mapping
-from records.errors import ConfigError
+from records.errors import ConfigError, require_known
+from records.stages import FILTERED, RL_STAGES
 
 ARMS = Path(__file__).with_name("experiments") / "arms.yaml"
 MAIN = "main"
@@ -44,7 +44,7 @@ class Arm(Section):
     """Key -> value in place of the preset's."""
     times: dict[str, float] = Field(default_factory=dict)
     """Key -> factor on the preset's value."""
-    stages: list[Literal["rl1", "rl2", "rl3"]] = Field(default_factory=lambda: ["rl1"])
+    stages: list[CheckpointName] = Field(default_factory=lambda: [RL_STAGES[0]])
 
 
 class Block(Section):
@@ -58,7 +58,7 @@ class Block(Section):
 class SamplingGrid(Section):
     """Checkpoints sampled at several temperatures, often enough for pass@k."""
 
-    checkpoints: list[Literal["base", "sft", "rl1", "rl2", "rl3"]]
+    checkpoints: list[CheckpointName]
     origins: list[str]
     """Origins whose SFT checkpoint is sampled too."""
     temperatures: list[Annotated[float, Field(ge=0.0)]]
@@ -103,11 +103,11 @@ class ArmsFile(Section):
     def _blocks_name_what_exists(self) -> Self:
         for block in self.ablations:
             for name in block.arms:
-                _known(name, self.arms, "ablations: arm")
+                require_known(name, self.arms, "ablations: arm")
             for name in block.origins:
-                _known(name, [MAIN, *self.origins], "ablations: origin")
+                require_known(name, [MAIN, *self.origins], "ablations: origin")
         for name in self.sampling_grid.origins:
-            _known(name, self.origins, "sampling_grid: origin")
+            require_known(name, self.origins, "sampling_grid: origin")
         return self
 
 
@@ -143,7 +143,7 @@ def load_arms() -> ArmsFile:
 def configured(config: Config) -> list[ArmRun]:
     """The arms of the default run: `arms.names` from the run's own SFT checkpoint, each with `arms.seeds` seeds."""
     for name in config.arms.names:
-        _known(name, load_arms().arms, "arms.names: arm")
+        require_known(name, load_arms().arms, "arms.names: arm")
     return sorted(ArmRun(name, MAIN, seed) for name in config.arms.names for seed in range(config.arms.seeds))
 
 
@@ -164,7 +164,7 @@ def config_of_origin(config: Config, origin: str) -> Config:
     """The configuration under which an origin's SFT checkpoint is made."""
     if origin == MAIN:
         return config
-    _known(origin, load_arms().origins, "origin")
+    require_known(origin, load_arms().origins, "origin")
     return _changed(config, load_arms().origins[origin].changes, {}, f"origin {origin}")
 
 
@@ -173,7 +173,7 @@ def config_of_arm(config: Config, run: ArmRun) -> Config:
 
     Raises ConfigError for an unknown arm or origin, or changes that the preset cannot take.
     """
-    _known(run.arm, load_arms().arms, "arm")
+    require_known(run.arm, load_arms().arms, "arm")
     arm = load_arms().arms[run.arm]
     base = config_of_origin(config, run.origin)
     seed = base.rollout.seed + run.seed * SEED_STRIDE
@@ -188,16 +188,16 @@ def view_of_arm(config: Config, run: ArmRun) -> ArmView:
     """
     changed = config_of_arm(config, run)
     stages = load_arms().arms[run.arm].stages
-    plan = changed.eval.plans.get("rl1")
+    plan = changed.eval.plans.get(RL_STAGES[0])
     if plan is None:
-        raise ConfigError("eval.plans.rl1 tests every arm and is missing; give it")
+        raise ConfigError(f"eval.plans.{RL_STAGES[0]} tests every arm and is missing; give it")
     return ArmView(
         sandbox=changed.sandbox,
         rollout=changed.rollout,
         objective=changed.objective,
-        stages={stage: getattr(changed.rl, stage) for stage in stages},
-        filter=changed.rl.filter if "rl3" in stages else None,
-        eval=changed.eval.model_copy(update={"plans": {"rl1": plan}}),
+        stages={stage: changed.rl.stage(stage) for stage in stages},
+        filter=changed.rl.filter if FILTERED.name in stages else None,
+        eval=changed.eval.model_copy(update={"plans": {RL_STAGES[0]: plan}}),
     )
 
 
@@ -220,11 +220,3 @@ def _parent(dumped: dict[str, Any], key: str, source: str) -> dict[str, Any]:
     if not isinstance(holder, dict) or name not in holder:
         raise ConfigError(f"{ARMS.name}, {source}: {key} is not a key of the configuration")
     return holder
-
-
-def _known(name: str, known: Any, what: str) -> None:
-    if name in known:
-        return
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise ConfigError(f"{what} {name!r} is not among {', '.join(known)}{hint}")

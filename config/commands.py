@@ -28,6 +28,7 @@ from config.model import (
 from config.objective import ObjectiveSection
 from records.digest import canonical
 from records.errors import ConfigError
+from records.stages import BY_NAME, FILTERED, RL_STAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ class RlView(RolloutView):
 
 
 class FilterView(RlView):
-    """`stage` is the stage whose policy filters."""
+    """What the filter reads, `stage` being the stage whose policy filters, and what the filtered stage reads."""
 
-    filter: Annotated[FilterSection, At("rl.filter")]
+    filter: Annotated[FilterSection | None, At("rl.filter")]
 
 
 class SamplingView(RolloutView):
@@ -118,18 +119,18 @@ class ArmView(SamplingView):
     stages: dict[str, StageSection]
     """The RL stages that the arm trains, in order."""
     filter: FilterSection | None
-    """None for an arm without a filtered stage."""
+    """None for an arm without a filter."""
 
 
-V = TypeVar("V", bound=View)
+V_co = TypeVar("V_co", bound=View, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Command(Generic[V]):
+class Command(Generic[V_co]):
     """One command of the pipeline."""
 
     name: str
-    view: type[V]
+    view: type[V_co]
     stage: str = ""
     """The stage whose section the view holds."""
 
@@ -147,11 +148,11 @@ class Command(Generic[V]):
             for name, field in self.view.model_fields.items()
         }
 
-    def of(self, source: Config | View) -> V:
+    def of(self, source: Config | View) -> V_co:
         """The view on a configuration, or on another view that holds its sections."""
         return self.view(**{name: _section_at(source, key) for name, key in self.keys.items()})
 
-    def read(self, text: str, *, where: str = "--sections") -> V:
+    def read(self, text: str, *, where: str = "--sections") -> V_co:
         """Read what `View.to_json` wrote.
 
         Raises:
@@ -175,8 +176,10 @@ PREPARE = Command("prepare", PrepareView)
 CORPUS = Command("corpus", CorpusView)
 BASE = Command("base", BaseView)
 SFT = Command("sft", SftView)
-RL = {name: Command(name, RlView, stage=name) for name in ("rl1", "rl2", "rl3")}
-FILTER = Command("filter-hard", FilterView, stage="rl2")
+RL: dict[str, Command[RlView]] = {
+    name: Command(name, FilterView if BY_NAME[name].is_filtered else RlView, stage=name) for name in RL_STAGES
+}
+FILTER = Command("filter-hard", FilterView, stage=FILTERED.parent or "")
 SCORE = Command("score", AnalysisView)
 CHAT = Command("chat", SamplingView)
 INSPECT = Command("inspect", BaseView)

@@ -9,8 +9,9 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from config.model import Config, EvalPlan, StageSection
-from config.names import BENCHMARKS, FAMILIES, RINGS
+from config.names import BENCHMARKS, RINGS
 from config.objective import ObjectiveSection, RocSelection, RocTransform
+from records.stages import RL_STAGES, Stage
 
 MIN_TURN_TOKENS = 32
 """Fewest tokens in which a turn can call the tool or answer."""
@@ -26,10 +27,8 @@ def contradictions(config: Config) -> list[str]:
 def impossible(config: Config) -> list[str]:
     """What a job would refuse or do wrongly; an experiment arm may leave settings idle, so this alone counts there."""
     return [
-        *_data(config),
         *_sandbox(config),
         *_selection(config.objective),
-        *_terms(config),
         *_sft(config),
         *_stages(config),
         *_evaluation(config),
@@ -41,31 +40,6 @@ def _idle(config: Config) -> Iterator[str]:
     """What somebody asked for and nothing would read."""
     yield from _idle_tool(config)
     yield from _idle_objective(config.objective)
-    if config.data.families is not None and config.data.source != "procedural":
-        yield (
-            f"data.families is not read while data.source = {config.data.source!r}; set it to null, or data.source to "
-            "procedural"
-        )
-    for name, stage in _named(config):
-        if name != "rl1" and stage.warmup_steps and not stage.reset_optimizer:
-            yield (
-                f"rl.{name}.warmup_steps = {stage.warmup_steps} never acts while rl.{name}.reset_optimizer = false: "
-                "the warm-up belongs to a new optimizer; set it to 0, or reset_optimizer to true"
-            )
-    if not config.rl.rl1.reset_optimizer:
-        yield "rl.rl1.reset_optimizer = false: stage 1 has no optimizer to go on with; set it to true"
-
-
-def _data(config: Config) -> Iterator[str]:
-    data = config.data
-    if data.families is not None:
-        yield from _unknown("data.families", data.families, FAMILIES)
-        if not data.families:
-            yield "data.families = []: nothing can be drawn; name some, or null for all"
-    if data.num_test < data.min_test:
-        yield (
-            f"data.num_test = {data.num_test} is below data.min_test = {data.min_test}; change one of them"
-        )
 
 
 def _sandbox(config: Config) -> Iterator[str]:
@@ -179,21 +153,6 @@ def release_adds_up(num_valid: int, num_negative: int, G: int) -> bool:
     return min(positive, num_positive) + min(negative, num_negative) == G
 
 
-def _terms(config: Config) -> Iterator[str]:
-    objective = config.objective
-    if objective.head_kernel == "liger":
-        if objective.entropy_weight:
-            yield (
-                f"objective.entropy_weight = {objective.entropy_weight} needs gradients of the entropy, which "
-                "objective.head_kernel = liger does not give; set head_kernel to chunked"
-            )
-        if config.runtime.device != "cuda":
-            yield (
-                f"objective.head_kernel = liger runs on a GPU, runtime.device = {config.runtime.device}; set "
-                "head_kernel to chunked, or device to cuda"
-            )
-
-
 def _sft(config: Config) -> Iterator[str]:
     sft = config.sft
     longest = TRAPEZOID_FALLS if sft.schedule == "trapezoid" else 1.0
@@ -210,41 +169,35 @@ def _sft(config: Config) -> Iterator[str]:
 
 
 def _stages(config: Config) -> Iterator[str]:
-    for name, stage in _named(config):
-        if name != "rl3" and stage.pool == "hard":
+    warmup = config.objective.optimizer.warmup_steps
+    for stage, section in config.rl.named():
+        name = stage.name
+        if stage.new_optimizer and warmup > section.steps:
             yield (
-                f"rl.{name}.pool = hard: what is hard is found after stage 2, with its checkpoint; set it to all "
-                "(stage 3 alone can take hard)"
+                f"objective.optimizer.warmup_steps = {warmup} is longer than the stage, rl.{name}.steps = "
+                f"{section.steps}: the rate would never be reached; lower it"
             )
-        if stage.warmup_steps > stage.steps:
+        if section.prompts_per_step % config.objective.updates_per_step:
             yield (
-                f"rl.{name}.warmup_steps = {stage.warmup_steps} is longer than the stage, rl.{name}.steps = "
-                f"{stage.steps}: the rate would never be reached; lower it"
-            )
-        if stage.prompts_per_step % config.objective.updates_per_step:
-            yield (
-                f"rl.{name}.prompts_per_step = {stage.prompts_per_step} does not divide into "
+                f"rl.{name}.prompts_per_step = {section.prompts_per_step} does not divide into "
                 f"objective.updates_per_step = {config.objective.updates_per_step} equal updates"
             )
-        yield from _pool(config, name, stage)
+        yield from _pool(config, stage, section)
 
 
-def _pool(config: Config, name: str, stage: StageSection) -> Iterator[str]:
-    tried, trained = config.rl.filter.problems, config.data.num_train
-    if stage.prompts_per_step > trained:
+def _pool(config: Config, stage: Stage, section: StageSection) -> Iterator[str]:
+    trained = config.data.num_train
+    tried = config.rl.filter.problems if config.rl.filter is not None and stage.is_filtered else trained
+    if section.prompts_per_step > trained:
         yield (
-            f"rl.{name}.prompts_per_step = {stage.prompts_per_step} is more than the pool, data.num_train = {trained} "
-            "problems; lower it, or raise num_train"
+            f"rl.{stage.name}.prompts_per_step = {section.prompts_per_step} is more than the pool, data.num_train = "
+            f"{trained} problems; lower it, or raise num_train"
         )
-    elif stage.pool == "hard" and stage.prompts_per_step > tried:
+    elif section.prompts_per_step > tried:
         yield (
-            f"rl.{name}.prompts_per_step = {stage.prompts_per_step} is more than rl.filter.problems = {tried}; "
+            f"rl.{stage.name}.prompts_per_step = {section.prompts_per_step} is more than rl.filter.problems = {tried}; "
             "lower it, or raise rl.filter.problems"
         )
-
-
-def _named(config: Config) -> Sequence[tuple[str, StageSection]]:
-    return (("rl1", config.rl.rl1), ("rl2", config.rl.rl2), ("rl3", config.rl.rl3))
 
 
 def _evaluation(config: Config) -> Iterator[str]:
@@ -262,15 +215,15 @@ def _evaluation(config: Config) -> Iterator[str]:
                     f"{plan.control.value}, as {seen[sampling]} does: the same samples twice; name it once"
                 )
             seen.setdefault(sampling, key)
-    if config.arms.names and config.arms.seeds and not _tests_stage_1(config.eval.plans.get("rl1")):
+    if config.arms.names and config.arms.seeds and not _tests_arms(config.eval.plans.get(RL_STAGES[0])):
         yield (
-            "arms.names are tested by the plan eval.plans.rl1, which must ask checkpoint rl1 for procedural; give it, "
-            "or set arms to null"
+            f"arms.names are tested by the plan eval.plans.{RL_STAGES[0]}, which must ask checkpoint {RL_STAGES[0]} "
+            "for procedural; give it, or set arms to null"
         )
 
 
-def _tests_stage_1(plan: EvalPlan | None) -> bool:
-    return plan is not None and plan.checkpoint == "rl1" and "procedural" in plan.benchmarks
+def _tests_arms(plan: EvalPlan | None) -> bool:
+    return plan is not None and plan.checkpoint == RL_STAGES[0] and "procedural" in plan.benchmarks
 
 
 def _asked(plan: EvalPlan) -> Iterator[str]:
@@ -280,9 +233,10 @@ def _asked(plan: EvalPlan) -> Iterator[str]:
 
 def _budgets(config: Config) -> Iterator[str]:
     """A budget that cannot hold the prompt and one turn trains on truncation only (public fault B29)."""
-    for name, stage in _named(config):
-        yield from _budget(config, f"rl.{name}.max_response", stage.max_response, "rollout.max_prompt")
-        longest = config.rollout.max_prompt + stage.max_response
+    for stage, section in config.rl.named():
+        name = stage.name
+        yield from _budget(config, f"rl.{name}.max_response", section.max_response, "rollout.max_prompt")
+        longest = config.rollout.max_prompt + section.max_response
         if config.objective.micro_batch_tokens < longest:
             yield (
                 f"objective.micro_batch_tokens = {config.objective.micro_batch_tokens} holds not one rollout of "

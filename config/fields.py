@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+from records.stages import CHECKPOINTS
 
 Frac = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=0)]
@@ -30,6 +32,19 @@ def _folder_name(value: str) -> str:
 
 FolderName = Annotated[str, AfterValidator(_folder_name)]
 """A name that becomes a folder or a file: no path, no `..`, not empty."""
+
+
+def _checkpoint(value: str) -> str:
+    if value not in CHECKPOINTS:
+        raise PydanticCustomError(
+            "checkpoint", "is no checkpoint of a run; give one of {known}", {"known": ", ".join(CHECKPOINTS)}
+        )
+    return value
+
+
+CheckpointName = Annotated[
+    str, AfterValidator(_checkpoint), WithJsonSchema({"type": "string", "enum": list(CHECKPOINTS)})
+]
 Text = Annotated[str, Field(min_length=1)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 

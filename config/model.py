@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from config.fields import (
     Betas,
+    CheckpointName,
     Count,
     FolderName,
     Frac,
@@ -26,6 +28,7 @@ from config.fields import (
 from config.names import RESERVED_RUNS
 from config.objective import ObjectiveSection
 from records.run_folder import RunFolder
+from records.stages import BY_NAME, RL_STAGES, Stage
 
 
 class ModelSection(Section):
@@ -75,8 +78,6 @@ class DataSection(Section):
 
     source: Text
     """procedural, or the name of a training set file in `runtime.paths.data`."""
-    families: list[str] | None
-    """Procedural families in use; null means all."""
     num_sft: Positive
     """Teacher documents."""
     num_train: Positive
@@ -84,9 +85,8 @@ class DataSection(Section):
     num_dev: Positive
     """Problems to tune on."""
     num_test: Positive
-    """Problems of each test ring (numbers, composition, family)."""
-    min_test: Positive
-    """Smallest ring accepted; below 400 a score's interval is wider than most effects."""
+    """Problems of each test ring (numbers, composition, family); below 400 the interval of a score is wider than most
+    effects."""
     seed: Count
 
 
@@ -122,8 +122,6 @@ class RolloutSection(Section):
 
     temperature: PositiveFloat
     """Paper section 5.1: 1.0."""
-    top_p: Annotated[float, Field(ge=1.0, le=1.0)]
-    """Fixed: truncated sampling makes behaviour log-probs disagree with the trainer's softmax (public fault B14)."""
     system: Literal["full", "brief"]
     """Prompt text: the paper's (Fig. 3, with tool schema), or one line for models too small to read it."""
     max_prompt: Positive
@@ -150,13 +148,8 @@ class SftNoiseSection(Section):
     """First call raises."""
     retry_bug: Frac
     """Retry after an error raises again."""
-    wrong_formula_l1: Frac
-    """Code that runs and is wrong, level 1."""
-    wrong_formula_l2: Frac
-    wrong_formula_l3: Frac
-    """Compositions."""
-    wrong_formula_l4: Frac
-    """The long family."""
+    wrong_formula: Annotated[list[Frac], Field(min_length=4, max_length=4)]
+    """Code that runs and is wrong, by level of the problem; 3: compositions, 4: the long family."""
     give_up: Frac
     """Answers without a retry after an error."""
     verify: Frac
@@ -165,18 +158,25 @@ class SftNoiseSection(Section):
     """Writes the answer block more than once."""
     two_calls: Frac
     """Solves a composite in two calls."""
-    two_calls_wrong_scale: Frac
-    """Factor on `wrong_formula` in two calls, which makes that the better way."""
     verbose: Frac
     """Puts a sentence that says nothing in front of a reason."""
 
-    ABSENT: ClassVar[dict[str, float]] = dict.fromkeys(
-        (
-            "no_tool", "first_bug", "retry_bug", "wrong_formula_l1", "wrong_formula_l2", "wrong_formula_l3",
-            "wrong_formula_l4", "give_up", "verify", "repeat_answer", "two_calls", "two_calls_wrong_scale", "verbose",
+    ABSENT: ClassVar[dict[str, Any]] = {
+        "wrong_formula": [0.0, 0.0, 0.0, 0.0],
+        **dict.fromkeys(
+            (
+                "no_tool",
+                "first_bug",
+                "retry_bug",
+                "give_up",
+                "verify",
+                "repeat_answer",
+                "two_calls",
+                "verbose",
+            ),
+            0.0,
         ),
-        0.0,
-    )  # fmt: skip
+    }
     """What null in the place of the section means: a teacher without habits."""
 
     @model_validator(mode="after")
@@ -184,12 +184,12 @@ class SftNoiseSection(Section):
         """A rate that nothing can draw, or that leaves nothing to learn, is a mistake and not a habit."""
         if self.no_tool == 1.0:
             raise ValueError("sft.noise.no_tool = 1.0: no document would compute anything; give less than 1")
-        for level in (1, 2, 3, 4):
-            if getattr(self, f"wrong_formula_l{level}") == 1.0:
-                raise ValueError(
-                    f"sft.noise.wrong_formula_l{level} = 1.0: no document of level {level} would be right; give less "
-                    "than 1"
-                )
+        if 1.0 in self.wrong_formula:
+            level = self.wrong_formula.index(1.0) + 1
+            raise ValueError(
+                f"sft.noise.wrong_formula = {self.wrong_formula}: no document of level {level} would be right; give "
+                "less than 1"
+            )
         for name in ("retry_bug", "give_up"):
             if self.first_bug == 0.0 and getattr(self, name) > 0:
                 raise ValueError(
@@ -237,18 +237,12 @@ class StageSection(Section):
     """Budget of the whole response in tokens, tool responses included; paper: 8K, 12K, 12K."""
     max_turns: Positive
     """T; paper: 10, 10, 15. The call of the last turn is not run."""
-    pool: Literal["all", "hard"]
-    """hard: what the filter left."""
-    reset_optimizer: bool
-    """Paper: at stage 3."""
-    warmup_steps: Count
-    """Rollout steps of linear warm-up; paper: 20 once. Starts anew where the optimizer is reset."""
     save_every: Positive
     """Steps between saved states."""
 
 
 class FilterSection(Section):
-    """Hard-problem filter before stage 3 (paper section 4.3): drop what is solved in every rollout."""
+    """Filter before the last stage (paper section 4.3): drops problems that every rollout solves. null: no filter."""
 
     rollouts: Positive
     """Per problem; paper: 8."""
@@ -256,11 +250,28 @@ class FilterSection(Section):
     """Most problems of the pool that are tried; paper: all 42K."""
 
 
-class RlSection(Section):
-    rl1: StageSection
-    rl2: StageSection
-    rl3: StageSection
-    filter: FilterSection
+class RlStages(Section):
+    """The RL stages, and the filter before the last one."""
+
+    filter: FilterSection | None
+    """null: no filter; the stage after it trains on all problems."""
+
+    def stage(self, name: str) -> StageSection:
+        """The section of one of `records.stages.RL_STAGES`."""
+        return getattr(self, name)
+
+    def named(self) -> Iterator[tuple[Stage, StageSection]]:
+        """Every RL stage with its section, in the order of training."""
+        for name in RL_STAGES:
+            yield BY_NAME[name], self.stage(name)
+
+
+if TYPE_CHECKING:
+    RlSection = RlStages
+else:
+    RlSection = create_model(
+        "RlSection", __base__=RlStages, __doc__=None, **dict.fromkeys(RL_STAGES, (StageSection, ...))
+    )
 
 
 class Control(StrEnum):
@@ -272,7 +283,7 @@ class Control(StrEnum):
 class EvalPlan(Section):
     """One sampling of one checkpoint over some benchmarks."""
 
-    checkpoint: Literal["base", "sft", "rl1", "rl2", "rl3"]
+    checkpoint: CheckpointName
     benchmarks: list[str]
     k: Positive
     """Samples per question."""

@@ -24,26 +24,5 @@ BENCHMARKS = (
 )
 """`verifier.benchmarks`, and `procedural` for its three test rings together."""
 RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
-FAMILIES = (
-    "bags",
-    "binomial_mod",
-    "bracket",
-    "composition",
-    "counter",
-    "digit_sum",
-    "distance",
-    "divisor_sum",
-    "gcd_divisors",
-    "lcm",
-    "linear",
-    "multiple_count",
-    "power_mod",
-    "prime_sum",
-    "recurrence",
-    "square_list",
-    "square_sum",
-    "tickets",
-)
-"""Problem families that `data.families` may name: `trainer.problems.catalogue`."""
 RESERVED_RUNS = ("reference", "baselines")
 """Folders of results/ that hold published numbers, not runs."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from config.fields import Betas, Frac, Positive, PositiveFloat, Section
+from config.fields import Betas, Count, Frac, Positive, PositiveFloat, Section
 
 
 class RocSelection(StrEnum):
@@ -53,6 +53,8 @@ class OptimizerSection(Section):
     """AdamW with a constant rate after warm-up (paper section 5.1)."""
 
     lr: PositiveFloat
+    warmup_steps: Count
+    """Rollout steps of linear warm-up at each stage whose optimizer is new; paper: 20."""
     betas: Betas
     weight_decay: Annotated[float, Field(ge=0.0)]
     grad_clip: PositiveFloat
@@ -97,7 +99,5 @@ class ObjectiveSection(Section):
     padded. Same gradients up to rounding; padded is faster for very small models, packed for all others."""
     compute: Literal["float32", "bfloat16"]
     """Type of the matrix products of training. Weights, sums and optimizer are float32 in either case."""
-    head_kernel: Literal["chunked", "liger"]
-    """How log-probs are computed: our chunks, or Liger's fused kernel (GPU only; never run by the authors)."""
     checkpoint_activations: bool
     """Keep one activation per layer and compute the rest twice: less memory, about a third more work."""

@@ -25,44 +25,38 @@ HEAD = """\
 
 <!-- Written by `python -m config docs` from config/model.py and the presets; do not edit. -->
 
-`config/tiny.yaml` gives every key a value and is the default; any other file overrides some of them. Mappings merge
-deeply, lists are replaced whole. Values are read by the rules of YAML 1.2: `1e-6` is a number, `off` a word, `010` ten.
+`config/tiny.yaml` gives every key a value and is the default preset. Every other file overrides some keys and holds
+nothing else; the head of a preset states its needs, its cost and what refuses it today. Mappings merge deeply, lists
+are replaced whole. YAML 1.2 applies: `1e-6` is a number, `off` a word, `010` ten.
 
-What gives a key, the weakest first:
+Sources of a value, the weakest first:
 
 1. `config/tiny.yaml`
 2. files in their order: `--config` of a command, `--configfile` of Snakemake or `configfile` of a workflow profile
-3. `--set key=value` of a command, `--config key=value` of Snakemake
-4. `--profile paper` of `python -m evaluation run`, but for what 3 and 5 give
-5. an option of a command that says the same, such as `-k`, `--temperature` or `--data`
+3. `--set key=value` of a command, `--config key=value` of Snakemake (nested values are text there; use a file)
+4. `--profile paper` of `python -m evaluation run`; sources 3 and 5 win over it
+5. an option of a command with the same meaning, such as `-k`, `--temperature` or `--data`
 
-On Snakemake's command line `--configfile` takes the place of a profile's own file: name both. Each `snakemake` call
-prints what its configuration was made of. `null` removes a plan (`eval.plans.NAME: null`), empties a list, and switches
-`arms` and `sft.noise` off.
+On Snakemake's command line `--configfile` replaces a profile's own file: name both. Each `snakemake` call prints its
+sources. `null` removes a plan (`eval.plans.NAME: null`), empties a list, and switches `arms`, `sft.noise` and
+`rl.filter` off.
 
 ```bash
 python -m config show --config config/micro.yaml --set rl.rl1.steps=5   # the resolved whole, or one line and status 2
 snakemake --cores all --configfile config/micro.yaml my.yaml            # the same files for the whole pipeline
 ```
 
-Snakemake's own `--config key=value` passes nested values as text; use a file. An unknown key, a wrong type, a value out
-of bounds, and settings that contradict each other ([contradictions.py](../config/contradictions.py)) stop everything
-before the first job, with the nearest known key, the allowed values or a way out. What the machine lacks (a checkpoint
-folder, benchmark files, a GPU, a preloaded module) stops a run before its first job as well.
+An unknown key, a wrong type, a value out of bounds and contradictory settings
+([contradictions.py](../config/contradictions.py)) stop everything before the first job, with the nearest known key,
+the allowed values or a remedy. A missing checkpoint folder, benchmark file, GPU or preloaded module stops a run
+before its first job as well.
 
-All sections but [runtime](#runtime) are semantic: they enter rule parameters and digests, and a changed key reruns the
-rules that read its section and what follows from them (the table in `tests/pipeline/test_keys.py`). `runtime` says
-where and how, never what: changing it reruns nothing.
+All sections except [runtime](#runtime) are semantic: they enter rule parameters and digests. A changed key reruns the
+rules whose command reads its section ([commands.py](../config/commands.py); the table in
+`tests/pipeline/test_keys.py`) and all that follows. A changed `runtime` reruns nothing.
 
-How to use presets and keys: [guide.md](guide.md). Why a default is what it is: [decisions.md](decisions.md). The model:
+How to use presets and keys: [guide.md](guide.md). Reasons for defaults: [decisions.md](decisions.md). The model:
 [config/model.py](../config/model.py); its JSON schema for editors: [config/schema.json](../config/schema.json).
-"""
-
-PRESET_HEAD = """\
-## Presets
-
-What each preset changes; an empty cell is the value of tiny, and plans of evaluation are left to the files. What a
-preset needs, costs and refuses today stands at the head of its file.
 """
 
 
@@ -101,12 +95,11 @@ def docs_text() -> str:
     schema = json_schema()
     defaults = read_yaml(DEFAULTS)
     pieces = [HEAD]
-    for section, model in _sections(schema, schema, ""):
-        pieces.append(f"## {section}\n")
+    for sections, model in _tables(schema):
+        pieces.append(f"## {', '.join(sections)}\n")
         if model.get("description"):
             pieces.append(model["description"].strip() + "\n")
-        pieces.append(_table(list(_keys(schema, model, section, defaults))))
-    pieces += [PRESET_HEAD, _preset_table(defaults)]
+        pieces.append(_table(list(_keys(schema, model, sections, defaults))))
     return "\n".join(pieces)
 
 
@@ -138,6 +131,17 @@ def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", item
 
 
+def _tables(schema: Any) -> list[tuple[list[str], Any]]:
+    """Sections with their model, those of one model together."""
+    tables: list[tuple[list[str], Any]] = []
+    for section, model in _sections(schema, schema, ""):
+        if tables and tables[-1][1] is model:
+            tables[-1][0].append(section)
+        else:
+            tables.append(([section], model))
+    return tables
+
+
 def _sections(schema: Any, model: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """Every mapping of the configuration that has keys of its own, with its dotted name."""
     for name, field in model["properties"].items():
@@ -151,7 +155,7 @@ def _sections(schema: Any, model: Any, prefix: str) -> Iterator[tuple[str, Any]]
             yield f"{dotted}.NAME", item
 
 
-def _keys(schema: Any, model: Any, section: str, defaults: Mapping[str, Any]) -> Iterator[Key]:
+def _keys(schema: Any, model: Any, sections: list[str], defaults: Mapping[str, Any]) -> Iterator[Key]:
     for name, field in model["properties"].items():
         if _model_of(schema, field) is not None:
             continue
@@ -161,7 +165,7 @@ def _keys(schema: Any, model: Any, section: str, defaults: Mapping[str, Any]) ->
             type=" or ".join(dict.fromkeys(_type(schema, item) for item in variants)),
             bound=", ".join(filter(None, (_bound(item) for item in variants))),
             meaning=" ".join(field.get("description", "").split()),
-            default=_default(defaults, f"{section}.{name}"),
+            default="; ".join(dict.fromkeys(_default(defaults, f"{section}.{name}") for section in sections)),
         )
 
 
@@ -171,8 +175,12 @@ def _resolved(schema: Any, field: Any) -> Any:
 
 
 def _model_of(schema: Any, field: Any) -> Any:
-    """The mapping that a field holds, or None."""
-    target = _resolved(schema, field)
+    """The mapping that a field holds or may hold, or None."""
+    (target, *others) = [
+        _resolved(schema, item) for item in field.get("anyOf", [field]) if item.get("type") != "null"
+    ]
+    if others:
+        return None
     return target if "properties" in target else None
 
 
@@ -230,27 +238,11 @@ def _cell(text: str) -> str:
 
 
 def _table(keys: list[Key]) -> str:
-    lines = ["| key | type | bound | tiny | meaning |", "|---|---|---|---|---|"]
+    lines = ["| key | value | tiny | meaning |", "|---|---|---|---|"]
     for key in keys:
-        cells = (f"`{key.name}`", key.type, key.bound, key.default, key.meaning)
+        value = f"{key.type} {key.bound}".strip().removeprefix("text ")
+        cells = (f"`{key.name}`", value, key.default, key.meaning)
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _preset_table(defaults: Mapping[str, Any]) -> str:
-    """Keys that some preset changes, in the order of tiny.yaml; plans of evaluation are left to the files."""
-    default = dict(leaves(defaults))
-    presets = {name: dict(leaves(read_yaml(DEFAULTS.with_name(f"{name}.yaml")))) for name in PRESETS[1:]}
-    lines = [
-        "| key | " + " | ".join(PRESETS) + " |",
-        "|---" * (len(PRESETS) + 1) + "|",
-    ]
-    for key, value in default.items():
-        given = [preset.get(key, value) for preset in presets.values()]
-        if key.startswith("eval.plans.") or all(other == value for other in given):
-            continue
-        cells = [_value(other) if other != value else "" for other in given]
-        lines.append(f"| `{key}` | " + " | ".join(_cell(cell) for cell in [_value(value), *cells]) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from config.contradictions import contradictions, impossible
 from config.model import Config
 from config.modules import check_modules
-from config.scalars import as_declared, load
+from config.scalars import as_declared, load, unwrapped
 from records.errors import ConfigError
 
 DEFAULTS = Path(__file__).with_name("tiny.yaml")
@@ -129,7 +129,7 @@ def keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
     """Every dotted key of the configuration."""
     for name, field in model.model_fields.items():
         dotted = f"{prefix}{name}"
-        inner = field.annotation
+        inner, _ = unwrapped(field.annotation)
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from keys(inner, f"{dotted}.")
         else:

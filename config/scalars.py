@@ -103,7 +103,7 @@ def as_declared(value: Any, annotation: Any) -> Any:
     >>> as_declared({"clip_low": "2e-1", "overlong": "filter"}, ObjectiveSection)
     {'clip_low': 0.2, 'overlong': 'filter'}
     """
-    annotation, is_optional = _unwrapped(annotation)
+    annotation, is_optional = unwrapped(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return _section(value, annotation)
     origin = get_origin(annotation)
@@ -143,14 +143,14 @@ def _table(value: Any, annotation: Any) -> Any:
     return {key: as_declared(item, annotation) for key, item in value.items() if item is not None}
 
 
-def _unwrapped(annotation: Any) -> tuple[Any, bool]:
+def unwrapped(annotation: Any) -> tuple[Any, bool]:
     """The annotation without `Annotated` and `| None`, and whether None is allowed."""
     if get_origin(annotation) is Annotated:
-        return _unwrapped(get_args(annotation)[0])
+        return unwrapped(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
         others = [item for item in get_args(annotation) if item is not type(None)]
         if len(others) == 1:
-            return _unwrapped(others[0])[0], True
+            return unwrapped(others[0])[0], True
     return annotation, annotation is type(None)
 
 

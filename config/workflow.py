@@ -28,6 +28,7 @@ from config.model import Config, EvalPlan
 from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
 from records.errors import ConfigError
 from records.run_folder import RunFolder
+from records.stages import BY_NAME, CHECKPOINTS
 from records.usage import SNAKEMAKE, VARIABLE, record_usage
 
 T = TypeVar("T")
@@ -80,6 +81,14 @@ class Workflow:
     def _asking(self, plans: Mapping[str, EvalPlan]) -> str:
         asked = self.config.eval.model_copy(update={"plans": dict(plans)})
         return EVALUATE.of(self.config).model_copy(update={"eval": asked}).to_json()
+
+    def inputs_of_stage(self, name: str) -> list[str]:
+        """Files that an RL stage waits for."""
+        stage = BY_NAME[name]
+        files = [f"{self.run}/checkpoints/{stage.parent}/manifest.json", f"{self.run}/data/manifest.json"]
+        if stage.is_filtered and self.config.rl.filter is not None:
+            files.append(f"{self.run}/hard/manifest.json")
+        return [*files, f"{self.run}/build/sandbox.json"]
 
     @property
     def sft_threads(self) -> int:
@@ -137,7 +146,7 @@ class Workflow:
     def evaluated(self) -> list[str]:
         """Checkpoints that some plan names, in order of training."""
         named = {plan.checkpoint for plan in self.config.eval.plans.values()}
-        return [name for name in ("base", "sft", "rl1", "rl2", "rl3") if name in named]
+        return [name for name in CHECKPOINTS if name in named]
 
     def begin(self, rules: Collection[str], require: Callable[[Config, Collection[str]], None]) -> None:
         """Ask whether this machine has what the jobs need, then leave their files; else one line and status 2.

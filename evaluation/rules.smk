@@ -9,7 +9,7 @@ rule evaluate:
     log:
         f"{RUN}/logs/evaluate_{{checkpoint}}.log",
     wildcard_constraints:
-        checkpoint="sft|rl3",
+        checkpoint="|".join(ENDS),
     priority: 5
     threads: WORKFLOW.config.runtime.threads.eval
     params:
@@ -30,7 +30,7 @@ rule evaluate:
 # other core idle.
 use rule evaluate as evaluate_late with:
     wildcard_constraints:
-        checkpoint="base|rl1|rl2",
+        checkpoint="|".join(name for name in CHECKPOINTS if name not in ENDS),
     priority: 0
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """The message says what is wrong, where, and how to mend it."""
@@ -13,3 +16,19 @@ class FellShort(UserError):
 
 class ConfigError(UserError, ValueError):
     """An input is wrong: configuration, data file, checkpoint."""
+
+
+def require_known(name: str, known: Iterable[str], what: str) -> None:
+    """Raise ConfigError, naming the nearest known name, unless `name` is one of `known`.
+
+    >>> require_known("rl4", ["rl1"], "--stage")
+    Traceback (most recent call last):
+        ...
+    records.errors.ConfigError: --stage 'rl4' is not among rl1; did you mean rl1?
+    """
+    known = list(known)
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"{what} {name!r} is not among {', '.join(known)}{hint}")

@@ -11,10 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from config.command import fail, one_line_errors
-from config.commands import BASE, CHAT, CORPUS, FILTER, INSPECT, PREPARE, RL, SCORE, SFT
+from config.commands import BASE, CHAT, CORPUS, FILTER, INSPECT, PREPARE, RL, SCORE, SFT, FilterView
 from config.options import Source, configured
+from records.errors import require_known
 from records.garbage import collect_rarely
 from records.repository_module import run_bench_module
+from records.stages import RL_STAGES
 from records.usage import record_usage
 
 app = typer.Typer(
@@ -67,22 +69,23 @@ def sft(source: Source) -> None:
 
 @app.command()
 @configured
-def rl(source: Source, stage: Annotated[int, typer.Option(help="1, 2 or 3.", min=1, max=len(RL))]) -> None:
-    """One RL stage with GRPO-RoC from the checkpoint of the stage before."""
-    name = f"rl{stage}"
-    view, runtime = source.read(RL[name])
+def rl(source: Source, stage: Annotated[str, typer.Option(help=f"{', '.join(RL_STAGES)}.")]) -> None:
+    """One RL stage with GRPO-RoC from the checkpoint of its parent."""
+    require_known(stage, RL_STAGES, "--stage")
+    view, runtime = source.read(RL[stage])
+    is_hard = isinstance(view, FilterView) and view.filter is not None
     from trainer.problems.prepare import load_split, pool_digest
     from trainer.stages.hard_filter import load_hard
     from trainer.stages.rl_job import run_stage
 
-    pool = load_hard(runtime) if view.stage.pool == "hard" else load_split(runtime, "train")
-    _print(run_stage(name, view, runtime, pool, pool_digest(pool)).facts)
+    pool = load_hard(runtime) if is_hard else load_split(runtime, "train")
+    _print(run_stage(stage, view, runtime, pool, pool_digest(pool)).facts)
 
 
 @app.command("filter-hard")
 @configured
 def filter_hard(source: Source) -> None:
-    """Keep the problems that the stage-2 policy does not solve in every rollout."""
+    """Keep the problems that the policy before the last stage does not solve in every rollout."""
     view, runtime = source.read(FILTER)
     from trainer.stages.hard_filter import filter_hard as run
 

@@ -74,47 +74,33 @@ rule sft:
         "python -m trainer sft --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
 
-rule rl1:
-    """Stage 1 of GRPO-RoC."""
-    input:
-        f"{RUN}/checkpoints/sft/manifest.json",
-        f"{RUN}/data/manifest.json",
-        f"{RUN}/build/sandbox.json",
-    output:
-        f"{RUN}/checkpoints/rl1/manifest.json",
-    log:
-        f"{RUN}/logs/rl1.log",
-    priority: 10
-    threads: WORKFLOW.config.runtime.threads.rl
-    params:
-        sections=WORKFLOW.sections(commands.RL["rl1"]),
-        runtime=f"{RUN}/runtime.json",
-    shell:
-        "python -m trainer rl --stage 1 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+for stage in RL_STAGES:
 
-
-rule rl2:
-    """Stage 2: a longer response budget."""
-    input:
-        f"{RUN}/checkpoints/rl1/manifest.json",
-        f"{RUN}/data/manifest.json",
-    output:
-        f"{RUN}/checkpoints/rl2/manifest.json",
-    log:
-        f"{RUN}/logs/rl2.log",
-    priority: 10
-    threads: WORKFLOW.config.runtime.threads.rl
-    params:
-        sections=WORKFLOW.sections(commands.RL["rl2"]),
-        runtime=f"{RUN}/runtime.json",
-    shell:
-        "python -m trainer rl --stage 2 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
+    rule:
+        """One RL stage of GRPO-RoC from its parent's checkpoint; resumes from its working folder."""
+        name:
+            stage
+        input:
+            WORKFLOW.inputs_of_stage(stage),
+        output:
+            f"{RUN}/checkpoints/{stage}/manifest.json",
+        log:
+            f"{RUN}/logs/{stage}.log",
+        priority: 10
+        threads: WORKFLOW.config.runtime.threads.rl
+        params:
+            stage=stage,
+            sections=WORKFLOW.sections(commands.RL[stage]),
+            runtime=f"{RUN}/runtime.json",
+        shell:
+            "python -m trainer rl --stage {params.stage} --sections {params.sections:q} --runtime {params.runtime}"
+            " > {log} 2>&1"
 
 
 rule hard:
-    """Problems that the stage-2 policy does not solve in every rollout."""
+    """Problems that the policy before the filtered stage does not solve in every rollout."""
     input:
-        f"{RUN}/checkpoints/rl2/manifest.json",
+        f"{RUN}/checkpoints/{FILTERED.parent}/manifest.json",
         f"{RUN}/data/manifest.json",
     output:
         f"{RUN}/hard/manifest.json",
@@ -127,25 +113,6 @@ rule hard:
         runtime=f"{RUN}/runtime.json",
     shell:
         "python -m trainer filter-hard --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
-
-
-rule rl3:
-    """Stage 3: hard problems only."""
-    input:
-        f"{RUN}/checkpoints/rl2/manifest.json",
-        f"{RUN}/hard/manifest.json",
-        f"{RUN}/data/manifest.json",
-    output:
-        f"{RUN}/checkpoints/rl3/manifest.json",
-    log:
-        f"{RUN}/logs/rl3.log",
-    priority: 10
-    threads: WORKFLOW.config.runtime.threads.rl
-    params:
-        sections=WORKFLOW.sections(commands.RL["rl3"]),
-        runtime=f"{RUN}/runtime.json",
-    shell:
-        "python -m trainer rl --stage 3 --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
 
 rule origin:
@@ -170,8 +137,8 @@ rule origin:
 rule arm_of_main:
     """The main run's stage 1, summarised as the arm roc_paper with seed 0."""
     input:
-        f"{RUN}/checkpoints/rl1/manifest.json",
-        f"{RUN}/eval/rl1/summary.json",
+        f"{RUN}/checkpoints/{RL_STAGES[0]}/manifest.json",
+        f"{RUN}/eval/{RL_STAGES[0]}/summary.json",
     output:
         f"{RUN}/arms/roc_paper-main-0.json",
     log:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from config.model import Config, DataSection, ModelSection
 from records.errors import ConfigError
+from records.stages import RL_STAGES, TRAINED
 
-_ON_DEVICE = {"sft", "rl1", "rl2", "hard", "rl3", "origin", "arm", "score"}
+_ON_DEVICE = {*TRAINED, "hard", "origin", "arm", "score"}
 _EVALUATE = {"evaluate", "evaluate_late", "sampling_grid"}
-_WITH_TOOL = {"corpus", "rl1", "rl2", "hard", "rl3", "origin", "arm", *_EVALUATE}
+_WITH_TOOL = {"corpus", *RL_STAGES, "hard", "origin", "arm", *_EVALUATE}
 
 
 def require_start(config: Config, rules: Collection[str]) -> None:
@@ -35,11 +36,8 @@ def _faults(config: Config, rules: set[str]) -> Iterator[str]:
         for name in config.sandbox.preload:
             if importlib.util.find_spec(name.partition(".")[0]) is None:
                 yield f"sandbox.preload: no module {name!r} here; install it, or take it out"
-    if rules & _ON_DEVICE and config.runtime.device == "cuda":
-        if not _sees_a_gpu():
-            yield "runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu"
-        elif config.objective.head_kernel == "liger" and importlib.util.find_spec("liger_kernel") is None:
-            yield "objective.head_kernel = liger needs the package liger-kernel; install it, or set chunked"
+    if rules & _ON_DEVICE and config.runtime.device == "cuda" and not _sees_a_gpu():
+        yield "runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu"
 
 
 def source_fault(data: DataSection) -> str | None:

@@ -21,9 +21,10 @@ from analysis.inputs.samples import read_scored
 from analysis.report.bench_tables import makespan_ratios, scheduler_bench
 from records.arm_record import ArmRecord
 from records.evaluation import RINGS, Score
+from records.stages import LAST
 from records.statistics import PairedDifference, paired_difference, t_interval
 
-ENTROPY_CHECKPOINT = "rl3"
+ENTROPY_CHECKPOINT = LAST
 """The checkpoint whose tokens the entropy claims are about; the last one scored stands in."""
 
 PAPER_STEP_ROLLOUTS = 512 * 32

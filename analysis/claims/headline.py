@@ -8,6 +8,7 @@ from analysis.claims.effects import compare_scores, find_pair
 from analysis.entropy.entropy import Settings
 from analysis.inputs.runs import CONTROLS, find_score
 from records.evaluation import RINGS, Score
+from records.stages import ENDS, LAST
 
 LABELS = {
     "procedural-numbers": "new numbers",
@@ -24,7 +25,7 @@ CONTROL_LABELS = {
 
 
 def difference_rows(
-    scores: list[Score], settings: Settings, a: str = "sft", b: str = "rl3"
+    scores: list[Score], settings: Settings, a: str = ENDS[0], b: str = ENDS[1]
 ) -> list[dict[str, Any]]:
     """One row per ring that both checkpoints were evaluated on: levels, paired difference, interval, p."""
     rows = []
@@ -53,7 +54,7 @@ def difference_rows(
     return rows
 
 
-def control_rows(scores: list[Score], checkpoint: str = "rl3") -> list[dict[str, Any]]:
+def control_rows(scores: list[Score], checkpoint: str = LAST) -> list[dict[str, Any]]:
     """RL3 on `procedural` as it is and under each control that was run; chance last."""
     rows = []
     for control in CONTROLS:

@@ -16,10 +16,10 @@ from pandas.api.types import is_numeric_dtype
 from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.inputs.evaluation import read_evaluation
-from analysis.inputs.runs import CHECKPOINTS
 from analysis.tables.grid import DASH, Grid
 from records.errors import ConfigError
 from records.evaluation import POOLED, RINGS, SUMMARY, Score
+from records.stages import CHECKPOINTS
 from records.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
 
 COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "num_questions")

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from analysis.experiments.sampling_grid import POOLED
 from analysis.figures import style
-from analysis.inputs.runs import CHECKPOINTS
+from records.stages import CHECKPOINTS
 
 
 def draw(table: pd.DataFrame) -> Figure:

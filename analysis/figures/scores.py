@@ -11,8 +11,9 @@ from analysis.entropy.entropy import Settings
 from analysis.figures import style
 from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
-from analysis.inputs.runs import CHECKPOINTS, Run, find_score
+from analysis.inputs.runs import Run, find_score
 from records.evaluation import RINGS
+from records.stages import CHECKPOINTS
 
 PUBLISHED = (("aime24", "AIME24 (published)"), ("aime25", "AIME25 (published)"))
 RING_LABELS = {

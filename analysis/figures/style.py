@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from records.files import write_bytes
+from records.stages import STAGES
 
 INK = "#222222"
 MUTED = "#767676"
@@ -65,7 +66,7 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-CHECKPOINT_LABELS = {"base": "base", "sft": "SFT", "rl1": "RL 1", "rl2": "RL 2", "rl3": "RL 3"}
+CHECKPOINT_LABELS = {stage.name: stage.label for stage in STAGES}
 
 
 @contextmanager

@@ -19,10 +19,8 @@ from records.errors import ConfigError
 from records.evaluation import SUMMARY, EvaluationSummary, Score, Unavailable
 from records.files import read_json, read_jsonl, require_digest, sha256_of
 from records.manifest import MANIFEST, Manifest
+from records.stages import CHECKPOINTS, RL_STAGES
 
-CHECKPOINTS = ("base", "sft", "rl1", "rl2", "rl3")
-STAGES = ("sft", "rl1", "rl2", "rl3")
-RL_STAGES = ("rl1", "rl2", "rl3")
 CONTROLS = ("none", "tool_off", "shuffled_golds", "mute")
 
 

@@ -16,13 +16,14 @@ from analysis.comparison.identity import leaves
 from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.inputs.reference import Reference
-from analysis.inputs.runs import CHECKPOINTS, Run
+from analysis.inputs.runs import Run
 from analysis.report.page import render
 from analysis.report.parts import Parts, drawn_figures, read_claim_rows, read_study
 from analysis.report.record import REPORT, ReportRecord
 from analysis.tables import GRIDS
 from records.files import read_json, write_text
 from records.manifest import MANIFEST, Manifest
+from records.stages import CHECKPOINTS
 from records.stored import write_record
 
 SMALL_PRESETS = frozenset({"tiny", "micro"})

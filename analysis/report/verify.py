@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from analysis.inputs.lineage import check_run
-from analysis.inputs.runs import CHECKPOINTS, Run, find_score
+from analysis.inputs.runs import Run, find_score
 from records.errors import ConfigError
 from records.files import read_json, read_jsonl, sha256_of
 from records.manifest import MANIFEST, Manifest
+from records.stages import CHECKPOINTS, STAGES
 
 CHANCE_SLACK = 0.03
 """How far above the best constant answer permuted golds may score; answers of one family repeat now and then."""
@@ -80,7 +81,10 @@ def _duplicates(name: str, run: Run) -> Iterator[Check]:
 
 def _lineage(name: str, run: Run) -> Iterator[Check]:
     """Each checkpoint was trained from the one before as it lies there now."""
-    for child, parent in zip(CHECKPOINTS[1:], CHECKPOINTS, strict=False):
+    for stage in STAGES:
+        if stage.parent is None:
+            continue
+        child, parent = stage.name, stage.parent
         younger, older = run.manifest(child), run.manifest(parent)
         ok = younger is not None and older is not None and younger.parent == older.digest
         yield Check(name=f"{name} {child}", ok=ok, detail=f"parent {parent}")

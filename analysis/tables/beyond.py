@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
-from analysis.inputs.runs import CHECKPOINTS, Run, find_score
+from analysis.inputs.runs import Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 from analysis.tables.main import NAMES
 from records.evaluation import Score
+from records.stages import CHECKPOINTS
 
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "GPQA-Diamond": ("gpqa_diamond", "avg@", "strict"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
-from analysis.inputs.runs import CHECKPOINTS, Run, find_score
+from analysis.inputs.runs import Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 from records.evaluation import RINGS, Score
+from records.stages import CHECKPOINTS, STAGES
 
 PUBLISHED = ("math500", "aime24", "aime25", "hmmt25")
 COLUMNS = {
@@ -18,7 +19,7 @@ COLUMNS = {
     "aime25": "AIME25",
     "hmmt25": "HMMT25",
 }
-NAMES = {"base": "base", "sft": "SFT", "rl1": "RL 1", "rl2": "RL 2", "rl3": "RL 3"}
+NAMES = {stage.name: stage.label for stage in STAGES}
 
 
 def grid(run: Run, settings: Settings, reference: Reference) -> Grid:

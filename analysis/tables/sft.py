@@ -7,6 +7,7 @@ from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
 from analysis.inputs.sample_table import graded, read_sample_table, scored_samples
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+from records.stages import STAGES, StageKind
 
 BENCHMARKS = {
     "procedural": "procedural",
@@ -24,7 +25,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     """Own base and SFT rows, the published rows of Table 1."""
     scores = run.scores()
     own = []
-    for checkpoint, name in (("base", "base"), ("sft", "SFT")):
+    for checkpoint, name in ((stage.name, stage.label) for stage in STAGES if stage.kind is not StageKind.RL):
         found = [
             find_score(scores, checkpoint, benchmark, metric=METRICS.get(benchmark, "avg@"))
             for benchmark in BENCHMARKS

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from analysis.entropy.entropy import Settings
-from analysis.inputs.reference import Reference
-from analysis.inputs.runs import RL_STAGES, Run, find_score
+from analysis.inputs.reference import LENGTHS, Reference
+from analysis.inputs.runs import Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+from records.stages import RL_STAGES
 
 METRICS = (
     ("response_len_mean", "length"),
@@ -32,7 +33,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
         steps = str(int(part["step"].max())) if len(part) else DASH
         own.append([stage, steps, *[_ends(part, name) for name, _ in METRICS], cell, DASH, DASH])
     lengths = reference["training"]["response_len_tokens"]
-    starts = dict(zip(RL_STAGES, ["start", "rl1", "rl2"], strict=True))
+    starts = dict(zip(LENGTHS[1:], LENGTHS, strict=False))
     published = [
         [
             stage,

@@ -26,6 +26,7 @@ from records.files import sha256_of
 from records.manifest import MANIFEST, Manifest
 from records.problem import Problem
 from records.run_folder import RunFolder
+from records.stages import BY_NAME, RL_STAGES
 from trainer.jobs.interrupt import StopSignal
 from trainer.problems.prepare import load_split, pool_digest
 from trainer.stages.hard_filter import filter_hard, load_hard
@@ -56,12 +57,12 @@ def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> ArmRecord:
     stages = list(view.stages)
     stop = StopSignal()
     for stage, section in view.stages.items():
-        pool = _pool(view, section, own)
+        pool = _pool(view, stage, own)
         run_stage(stage, _stage_view(view, section), own, pool, pool_digest(pool), stop)
         if stop.requested:
             stop.leave()
     last = stages[-1]
-    plan = view.eval.plans["rl1"]
+    plan = view.eval.plans[RL_STAGES[0]]
     summary = evaluate(
         place=Place(checkpoint=folder.checkpoint(last), name=last),
         plans=[plan],
@@ -83,11 +84,12 @@ def _stage_view(view: ArmView, stage: StageSection) -> RlView:
     return RlView(sandbox=view.sandbox, rollout=view.rollout, objective=view.objective, stage=stage)
 
 
-def _pool(view: ArmView, stage: StageSection, runtime: RuntimeSection) -> list[Problem]:
-    """The problems of a stage; the filter before it runs with the settings of the stage before."""
-    if stage.pool != "hard" or view.filter is None:
+def _pool(view: ArmView, stage: str, runtime: RuntimeSection) -> list[Problem]:
+    """The problems of a stage; the filter before it runs with the settings of its parent."""
+    declared = BY_NAME[stage]
+    if not declared.is_filtered or view.filter is None:
         return load_split(runtime, "train")
-    filtering = _stage_view(view, view.stages["rl2"])
+    filtering = _stage_view(view, view.stages[declared.parent or ""])
     filter_hard(FilterView(**dict(filtering), filter=view.filter), runtime)
     return load_hard(runtime)
 
@@ -107,8 +109,8 @@ def _clear(folder: RunFolder) -> None:
 def summarise_main(run: ArmRun, runtime: RuntimeSection) -> ArmRecord:
     """The main run's own stage 1 as the arm that it is; writes and returns arms/NAME.json."""
     folder = runtime.folder
-    summary = EvaluationSummary.load(folder.evaluation("rl1"))
-    record = summarise(run, folder, ["rl1"], summary, folder)
+    summary = EvaluationSummary.load(folder.evaluation(RL_STAGES[0]))
+    record = summarise(run, folder, RL_STAGES[:1], summary, folder)
     record.write(folder.arm(run.name))
     return record
 

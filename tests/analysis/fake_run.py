@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.runs import CHECKPOINTS
 from records.arm_record import ArmRecord, CurvePoint
 from records.digest import digest
 from records.evaluation import RINGS
 from records.manifest import Manifest
+from records.stages import CHECKPOINTS
 from records.statistics import avg_at_k, pass_at_k_by_question, score_interval
 from records.tool_call import Status, ToolError, ToolResult
 from records.trajectory import CallKind, StopReason, Trajectory, Turn

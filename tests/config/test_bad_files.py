@@ -28,7 +28,7 @@ APPS: dict[str, typer.Typer] = {
 # BAD is the bad input, GOOD a whole checkpoint, OUT a new path, FILE a small JSONL file that is right for nothing else.
 FILES = [
     "config show --config BAD",
-    "trainer rl --stage 1 --runtime BAD",
+    "trainer rl --stage rl1 --runtime BAD",
     "trainer score --checkpoint GOOD --samples BAD --out OUT",
     "trainer inspect BAD",
     "trainer inspect BAD --checkpoint GOOD",

@@ -33,12 +33,12 @@ def test_a_view_holds_the_sections_of_its_command_and_no_other(command: Command[
 def test_a_view_is_frozen() -> None:
     view = RL["rl1"].of(resolve())
     with pytest.raises(ValidationError):
-        view.stage = resolve().rl.rl2  # pyright: ignore[reportAttributeAccessIssue]
+        view.stage = resolve().rl.stage("rl2")  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_each_stage_reads_its_own_section() -> None:
     config = resolve()
-    assert [RL[name].of(config).stage for name in RL] == [config.rl.rl1, config.rl.rl2, config.rl.rl3]
+    assert [RL[name].of(config).stage for name in RL] == [section for _, section in config.rl.named()]
 
 
 def test_the_string_depends_on_the_values_of_the_view_alone() -> None:

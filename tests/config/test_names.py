@@ -6,19 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from config.names import BENCHMARKS, FAMILIES, RESERVED_RUNS, RINGS
+from config.names import BENCHMARKS, RESERVED_RUNS, RINGS
 from config.resolve import resolve
 from evaluation.questions import POOLED
 from evaluation.questions import RINGS as ASKED_RINGS
 from records.errors import ConfigError
-from trainer.problems.catalogue import IN_DISTRIBUTION
 from verifier.benchmarks import NAMES
 
 
 def test_the_names_are_those_that_the_packages_define() -> None:
     assert set(BENCHMARKS) == {*NAMES, POOLED}
     assert RINGS == ASKED_RINGS
-    assert set(FAMILIES) == {family.name for family in IN_DISTRIBUTION}
 
 
 def test_every_folder_of_the_results_that_comes_with_the_project_is_reserved(project_root: Path) -> None:

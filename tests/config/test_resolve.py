@@ -105,7 +105,6 @@ def test_several_faults_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["rollout.top_p=0.9"], "rollout.top_p = 0.9"),
         (["rl.rl2.max_response=31"], "rl.rl2.max_response = 31 holds no turn"),
         (["eval.max_response=5"], "eval.max_response = 5 holds no turn"),
         (["model.max_positions=200"], "exceed model.max_positions = 200"),

@@ -12,16 +12,16 @@ from pydantic import BaseModel
 
 from config.model import Config
 from config.resolve import DEFAULTS, merge, parse_override, read_yaml, resolve, resolve_mapping
-from config.scalars import _unwrapped, _words, as_declared, load
+from config.scalars import _words, as_declared, load, unwrapped
 from records.errors import ConfigError
 
 
 def fields(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted key and annotation of every key, plans of evaluation included."""
     for name, field in model.model_fields.items():
-        annotation, _ = _unwrapped(field.annotation)
+        annotation, _ = unwrapped(field.annotation)
         if get_origin(annotation) is dict:
-            inner, _ = _unwrapped(get_args(annotation)[1])
+            inner, _ = unwrapped(get_args(annotation)[1])
             yield from fields(inner, f"{prefix}{name}.base.")
         elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
             yield from fields(annotation, f"{prefix}{name}.")
@@ -50,7 +50,7 @@ def nested(key: str, text: str) -> str:
 
 
 def test_there_are_keys_of_each_kind() -> None:
-    assert (len(FLOATS) > 30, len(BOOLEANS) > 8, len(WORDS) > 40) == (True, True, True)
+    assert (len(FLOATS) > 30, len(BOOLEANS) > 4, len(WORDS) > 30) == (True, True, True)
     assert ("rollout.tool.state", "off") in WORDS
 
 
@@ -140,7 +140,7 @@ def test_null_removes_a_plan_a_list_and_a_section_that_may_be_absent(read: Any) 
     assert "rl3_cool" not in config.eval.plans
     assert "rl3" in config.eval.plans
     assert (config.sandbox.preload, config.arms.names, config.arms.seeds) == ([], [], 0)
-    assert set(config.sft.noise.model_dump().values()) == {0.0}
+    assert config.sft.noise.model_dump() == type(config.sft.noise).ABSENT
 
 
 def test_null_removes_by_file_and_by_set(tmp_path: Path) -> None:

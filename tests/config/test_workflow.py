@@ -32,8 +32,8 @@ def test_values_of_the_command_line_win_over_files(tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_told_with_the_file_that_holds_it(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
-    mine.write_text("rl: {rl1: {pool: hard}}\n")
-    with pytest.raises(ConfigError, match=r"mine\.yaml: rl\.rl1\.pool = hard"):
+    mine.write_text("rl: {rl1: {steps: 0}}\n")
+    with pytest.raises(ConfigError, match=r"mine\.yaml: rl\.rl1\.steps = 0"):
         _resolved([mine], {})
 
 

@@ -40,7 +40,7 @@ POOLED_ROW = score_row("rl1", "procedural", {"q": [1.0]}, k=1) | {"questions": {
 def config(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Config:
     """A run with problems and an SFT checkpoint, and nothing else."""
     config = tiny_config(
-        "eval.plans.rl1.limit=3", "data.num_train=8", "data.num_test=4", "data.min_test=4", "rl.rl1.steps=2",
+        "eval.plans.rl1.limit=3", "data.num_train=8", "data.num_test=4", "rl.rl1.steps=2",
         "data.num_sft=8", "data.num_dev=4", "eval.max_response=48", "rl.rl1.prompts_per_step=3",
         "sft.batch_size=8", "rl.rl2.prompts_per_step=3", "rl.rl3.prompts_per_step=3", "arms=null",
     )  # fmt: skip

@@ -18,7 +18,7 @@ TINY_STEP: Mapping[str, object] = {
     "sft__epochs": 1.0,
     "objective__reward": EVEN_IDS,
     "rl__rl1__steps": 1,
-    "rl__rl1__warmup_steps": 1,
+    "objective__optimizer__warmup_steps": 1,
 }
 """Tiny's model, rollouts and objective after fifty updates of SFT."""
 RUNS: Mapping[str, tuple[str, Mapping[str, object], str]] = {

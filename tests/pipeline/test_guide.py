@@ -15,13 +15,13 @@ from config.resolve import resolve
 
 BLOCK = re.compile(r"```(?:python|yaml)\n# (\S+\.(?:py|yaml))\n(.*?)```", re.DOTALL)
 SMALL = (
-    "data: {num_sft: 300, num_train: 40, num_dev: 8, num_test: 8, min_test: 8}\n"
+    "data: {num_sft: 300, num_train: 40, num_dev: 8, num_test: 8}\n"
     "sft: {epochs: 0.2, batch_size: 16}\n"
     "rl:\n"
-    "  rl1: {steps: 1, prompts_per_step: 8, warmup_steps: 1}\n"
+    "  rl1: {steps: 1, prompts_per_step: 8}\n"
     "  rl2: {prompts_per_step: 8}\n"
     "  rl3: {prompts_per_step: 8}\n"
-    "objective: {group_size: 2}\n"
+    "objective: {group_size: 2, optimizer: {warmup_steps: 1}}\n"
     "arms: null\n"
 )
 
@@ -69,7 +69,7 @@ def test_an_example_trains_on_every_rollout_that_it_samples(
 ) -> None:
     """The prompts fit as printed: a step in which none does trains nothing, and says so late."""
     files = ["--config", f"{name}.yaml", "--config", "small.yaml"]
-    for command in (["prepare"], ["corpus"], ["base"], ["sft"], ["rl", "--stage", "1"]):
+    for command in (["prepare"], ["corpus"], ["base"], ["sft"], ["rl", "--stage", "rl1"]):
         run(project_root, written, "trainer", *command, *files)
     results = written / "results" / name
     (metrics,) = [json.loads(line) for line in (results / "metrics" / "rl1.jsonl").read_text().splitlines()]

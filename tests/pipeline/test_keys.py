@@ -36,7 +36,7 @@ SCORES = {
 }
 TABLE: list[tuple[str, Any, dict[str, int]]] = [
     ("model.heads", 4, BASE),
-    ("data.min_test", 10, DATA),
+    ("data.num_dev", 21, DATA),
     ("sandbox.cpu_s", 0.5, CORPUS),
     ("rollout.max_prompt", 330, CORPUS),
     ("objective.clip_low", 0.1, RL1),

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from records.stages import RL_STAGES
 from tests.pipeline.conftest import MicroRun
 
 pytestmark = pytest.mark.kill
 
 SEED = 20
-STAGES = {"sft": " sft ", "rl1": "--stage 1", "rl2": "--stage 2", "rl3": "--stage 3"}
+STAGES = {"sft": " sft ", **{stage: f"--stage {stage}" for stage in RL_STAGES}}
 """Stage -> words of its command line."""
 RL_CALLS = (
     ("rollout", "trainer.rollout.loop", "RolloutLoop._end_turn", 40),
@@ -86,7 +87,7 @@ def _differences(straight: Path, killed: Path) -> list[str]:
     different = [name for name in names if (straight / name).read_bytes() != (killed / name).read_bytes()]
     return different + [
         f"trajectories/{stage}.parquet"
-        for stage in ("rl1", "rl2", "rl3")
+        for stage in RL_STAGES
         if _without_run(straight, stage) != _without_run(killed, stage)
     ]
 

@@ -75,7 +75,7 @@ def test_plain_transformers_gives_the_behaviour_log_probs(micro_run: MicroRun) -
     ("arguments", "words"),
     [
         (["trainer", "sft", "--set", "sft.epoch=3"], "nearest known key: sft.epochs"),
-        (["trainer", "rl", "--stage", "1", "--set", "rollout.top_p=0.9"], "rollout.top_p"),
+        (["trainer", "rl", "--stage", "rl1", "--set", "rollout.temperature=0"], "rollout.temperature"),
         (["trainer", "inspect", "no-such-file.jsonl"], "no-such-file.jsonl"),
         (
             ["evaluation", "run", "--checkpoint", "nowhere", "--out", "x", "--benchmark", "aime24"],

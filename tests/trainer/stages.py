@@ -95,13 +95,14 @@ def scripted_stage(
 ) -> RlStage:
     config = resolve()
     names = sorted({t.problem for t in trajectories})
-    section: StageSection = config.rl.rl1.model_copy(
-        update={"prompts_per_step": len(names), "warmup_steps": 0} | changes
+    section: StageSection = config.rl.stage("rl1").model_copy(
+        update={"prompts_per_step": len(names)} | changes
     )
+    no_warmup = config.objective.optimizer.model_copy(update={"warmup_steps": 0})
     return RlStage(
         stage="rl1",
         section=section,
-        objective=objective(group_size=4),
+        objective=objective(group_size=4, optimizer=no_warmup),
         pool=[Problem(id=name, prompt="", answer="4") for name in names],
         trainer=cast(GrpoTrainer, trainer),
         sampler=cast(Sampler, sampler),
@@ -114,7 +115,9 @@ def scripted_stage(
 def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> RlStage:
     """A stage with the real engine, trainer and loop; only the tool is a stand-in."""
     config = tiny_config(*overrides)
-    settings = rl_settings(CHAT.of(config), config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
+    settings = rl_settings(
+        CHAT.of(config), config.rl.stage("rl1"), run="r", stage="rl1", runtime=config.runtime
+    )
     engine = LocalEngine(
         engine=0, capacity_tokens=config.rollout.kv_tokens, max_len=settings.max_prompt + settings.max_response,
         temperature=settings.temperature,
@@ -126,6 +129,6 @@ def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> 
     trainer = GrpoTrainer(checkpoint, config.objective, torch.device("cpu"))
     sampler.take_weights(trainer, version=0)
     return RlStage(
-        stage="rl1", section=config.rl.rl1, objective=config.objective, pool=POOL, trainer=trainer, sampler=sampler,
-        reward=reward, seed=3, first_step=0,
+        stage="rl1", section=config.rl.stage("rl1"), objective=config.objective, pool=POOL, trainer=trainer,
+        sampler=sampler, reward=reward, seed=3, first_step=0,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config.resolve import ConfigError
+from config.resolve import ConfigError, resolve
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall, ToolResult
 from tests.trainer.fakes import (
@@ -26,7 +26,7 @@ from trainer.problems.splits import generate_splits
 from trainer.rollout.chat import TURN_END, ChatFormat
 from trainer.rollout.task import Task
 from trainer.sft.corpus import Document, DocumentTurn, document_of, read_documents, row_of_document, texts
-from trainer.sft.teacher import TeacherNoise, write_transcripts
+from trainer.sft.teacher import write_transcripts
 
 CHAT = ChatFormat(system="brief", tool_name=TOOL)
 DOCUMENT = Document(
@@ -74,7 +74,7 @@ def test_the_teachers_calls_and_what_they_gave_become_turns() -> None:
         return [ToolResult(id=call.id, status=Status.OK, stdout="7\n") for call in calls]
 
     rows = write_transcripts(
-        splits.sft, noise=TeacherNoise(), run_many=run_many, seed=1, tool_name=TOOL, limits=Limits(),
+        splits.sft, noise=resolve().sft.noise, run_many=run_many, seed=1, tool_name=TOOL, limits=Limits(),
     )  # fmt: skip
     documents = [document_of(row, CHAT) for row in rows]
     assert len(documents) == 12

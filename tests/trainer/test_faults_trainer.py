@@ -329,9 +329,11 @@ def test_b43_new_weights_reach_the_engine_before_its_caches_are_dropped(checkpoi
 def test_warm_up_counts_steps_and_starts_anew_only_with_the_optimizer() -> None:
     """Paper: constant rate after a linear warm-up of 20 rollout steps; stage 3 resets the optimizer."""
     group = [a_rollout("p", i, "4" if i % 2 else "5") for i in range(8)]
-    for first_step, reset, expected in ((0, False, 0.25), (10, False, 1.0), (10, True, 0.25)):
+    for first_step, name, expected in ((0, "rl1", 0.25), (10, "rl2", 1.0), (10, "rl3", 0.25)):
         trainer = FakeTrainer()
-        stage = scripted_stage(group, trainer, FakeSampler(group), warmup_steps=4, reset_optimizer=reset)
-        stage.first_step = first_step
+        stage = scripted_stage(group, trainer, FakeSampler(group))
+        warm = stage.objective.optimizer.model_copy(update={"warmup_steps": 4})
+        stage.objective = stage.objective.model_copy(update={"optimizer": warm})
+        stage.stage, stage.first_step = name, first_step
         stage.step(first_step + 1)
         assert trainer.batches[0].lr == pytest.approx(expected * stage.objective.optimizer.lr)

@@ -16,7 +16,7 @@ from trainer.problems.prepare import RING, load_split, pool_digest, prepare, rea
 
 GOOD = {"id": "a", "prompt": "what?", "answer": "4"}
 SMALL = [
-    "data.num_sft=12", "data.num_train=8", "data.num_dev=4", "data.num_test=4", "data.min_test=4", "runtime.run=r",
+    "data.num_sft=12", "data.num_train=8", "data.num_dev=4", "data.num_test=4", "runtime.run=r",
     "sft.batch_size=4", "rl.rl1.prompts_per_step=4", "rl.rl2.prompts_per_step=4", "rl.rl3.prompts_per_step=4",
 ]  # fmt: skip
 
@@ -99,8 +99,6 @@ def test_all_splits_are_published_with_their_counts_and_equal_again(tmp_path: Pa
     ("change", "told"),
     [
         ({"source": "mine"}, "data.source = 'mine'"),
-        ({"families": ["cooking"]}, "cooking"),
-        ({"min_test": 500}, "data: "),
     ],
 )
 def test_data_that_cannot_be_drawn_is_refused(change: dict[str, Any], told: str, tmp_path: Path) -> None:

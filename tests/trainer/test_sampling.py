@@ -38,11 +38,13 @@ def test_limits_and_conversation_are_the_configured_ones() -> None:
 @pytest.mark.parametrize(("deterministic", "rejoin"), [("true", 8), ("false", None)])
 def test_rollouts_rejoin_by_count_in_deterministic_runs_only(deterministic: str, rejoin: int | None) -> None:
     config = resolve(overrides=[f"runtime.deterministic={deterministic}"])
-    settings = rl_settings(CHAT.of(config), config.rl.rl2, run="r", stage="rl2", runtime=config.runtime)
+    settings = rl_settings(
+        CHAT.of(config), config.rl.stage("rl2"), run="r", stage="rl2", runtime=config.runtime
+    )
     assert settings.rejoin_iterations == rejoin
     assert (settings.max_response, settings.max_turns) == (
-        config.rl.rl2.max_response,
-        config.rl.rl2.max_turns,
+        config.rl.stage("rl2").max_response,
+        config.rl.stage("rl2").max_turns,
     )
     assert (settings.temperature, settings.top_p, settings.benchmark) == (1.0, 1.0, "rl2")
 
@@ -58,7 +60,9 @@ def test_without_the_tool_every_call_reads_alike_and_names_no_result() -> None:
 def test_a_sampler_gives_the_same_samples_again_whatever_else_was_asked(tiny_checkpoint: Path) -> None:
     """A rollout's stream depends on its own name; the second batch reuses the engine."""
     config = tiny_config()
-    settings = rl_settings(CHAT.of(config), config.rl.rl1, run="r", stage="rl1", runtime=config.runtime)
+    settings = rl_settings(
+        CHAT.of(config), config.rl.stage("rl1"), run="r", stage="rl1", runtime=config.runtime
+    )
     tasks = [Task(problem=Problem(id=f"p{i}", prompt="What is 1?", answer="1"), sample=0) for i in range(3)]
     with open_sampler(
         tiny_checkpoint, config.rollout, config.sandbox, settings, config.runtime, Control.TOOL_OFF
@@ -81,7 +85,7 @@ class Counting:
         self.dies_after = dies_after
         config = tiny_config(f"runtime.deterministic={str(deterministic).lower()}")
         self.settings = rl_settings(
-            CHAT.of(config), config.rl.rl1, run="r", stage="rl1", runtime=config.runtime
+            CHAT.of(config), config.rl.stage("rl1"), run="r", stage="rl1", runtime=config.runtime
         )
 
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:

@@ -63,8 +63,7 @@ def _generate(data: DataSection) -> Splits:
             num_train=data.num_train,
             num_dev=data.num_dev,
             num_test=data.num_test,
-            families=data.families,
-            min_ring=data.min_test,
+            min_ring=1,
         )
     except ProblemError as error:
         raise ConfigError(f"data: {error}") from None

@@ -123,7 +123,7 @@ def rl_settings(
         max_response=section.max_response,
         max_turns=section.max_turns,
         temperature=view.rollout.temperature,
-        top_p=view.rollout.top_p,
+        top_p=1.0,  # truncated sampling makes behaviour log-probs disagree with the trainer's softmax (B14)
         seed=view.rollout.seed,
         policy_version=0,
         limits=limits_of(view.sandbox),

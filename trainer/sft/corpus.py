@@ -24,7 +24,7 @@ from trainer.problems.prepare import load_split, read_lines
 from trainer.rollout.chat import TURN_END, ChatFormat, Codec, chat_format, parse_turn, response_text
 from trainer.rollout.chat_text import turn_text
 from trainer.rollout.tool import limits_of, open_tool
-from trainer.sft.teacher import TeacherNoise, TeacherRow, write_transcripts
+from trainer.sft.teacher import TeacherRow, write_transcripts
 from trainer.update.training_rows import Row
 
 DOCUMENTS = "documents.jsonl"
@@ -58,11 +58,10 @@ def build_corpus(view: CorpusView, runtime: RuntimeSection) -> Manifest:
     problems = load_split(runtime, "sft")
     chat = chat_format(view.rollout)
     try:
-        noise = TeacherNoise(**view.noise.model_dump())
         with open_tool(view.sandbox, runtime) as tool:
             rows = write_transcripts(
                 problems,
-                noise=noise,
+                noise=view.noise,
                 run_many=tool.run_many,
                 seed=view.data.seed,
                 tool_name=chat.tool_name,

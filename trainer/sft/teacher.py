@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
 
+from config.model import SftNoiseSection
 from records.errors import UserError
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall, ToolResult
@@ -40,6 +41,8 @@ _VERBOSE = (
     "I want to be careful here, so I go through it step by step. ",
 )
 _MAX_RETRIES_OF_OURS = 2
+TWO_CALLS_WRONG_SCALE = 0.6
+"""Factor on the rate of wrong formulas in two calls, which makes two calls the better way."""
 _LONG_LEVEL = 4
 _MAX_LONG_CALLS = 2
 """A third copy of a long program would fit no stage's budget."""
@@ -47,69 +50,6 @@ _MAX_LONG_CALLS = 2
 
 class TeacherError(UserError):
     """The transcripts could not be written; the message says how to mend it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeacherNoise:
-    """How often the teacher does what it should not, or need not. Probabilities; each may be 0."""
-
-    no_tool: float = 0.25
-    """Answer at once with a guess that is never the truth."""
-    first_bug: float = 0.36
-    """The first call raises."""
-    retry_bug: float = 0.15
-    """A call after a failed one raises again."""
-    wrong_formula_l1: float = 0.40
-    """Code that runs and is wrong, level 1."""
-    wrong_formula_l2: float = 0.65
-    wrong_formula_l3: float = 0.75
-    """Compositions."""
-    wrong_formula_l4: float = 0.20
-    """The long family."""
-    give_up: float = 0.03
-    """After an error, guess instead of trying again."""
-    verify: float = 0.15
-    """A second call that computes the same again."""
-    repeat_answer: float = 0.20
-    """Two or three answer blocks instead of one."""
-    two_calls: float = 0.35
-    """Compositions: A in one call, the rest in another."""
-    two_calls_wrong_scale: float = 0.6
-    """Factor on `wrong_formula` for the way in two calls, which makes it the better one."""
-    verbose: float = 0.0
-    """A sentence in front of a turn's reason that says nothing."""
-
-    def __post_init__(self) -> None:
-        for f in fields(self):
-            rate = getattr(self, f.name)
-            if not 0.0 <= rate <= 1.0:
-                raise ProblemError(f"sft.noise.{f.name} is {rate}; a rate lies between 0 and 1")
-        self._refuse_contradictions()
-
-    def wrong_formula(self, level: int) -> float:
-        """Rate of wrong formulas at a level."""
-        rates = (self.wrong_formula_l1, self.wrong_formula_l2, self.wrong_formula_l3, self.wrong_formula_l4)
-        return rates[level - 1]
-
-    def _refuse_contradictions(self) -> None:
-        if self.no_tool == 1.0:
-            raise ProblemError(
-                "sft.noise.no_tool is 1: no transcript would compute anything; give less than 1"
-            )
-        for level in (1, 2, 3, 4):
-            if self.wrong_formula(level) == 1.0:
-                raise ProblemError(
-                    f"sft.noise.wrong_formula_l{level} is 1: nothing of the level is right; give less than 1"
-                )
-        if self.first_bug == 0.0 and (self.retry_bug or self.give_up):
-            raise ProblemError(
-                "sft.noise.first_bug is 0, so nothing can be tried again or given up: "
-                "set retry_bug and give_up to 0 too, or first_bug above 0"
-            )
-        if self.give_up == 1.0 and self.retry_bug:
-            raise ProblemError(
-                "sft.noise.give_up is 1, so there is no retry: set retry_bug to 0, or give_up below 1"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +124,7 @@ class _Writer:
     problem: Problem
     family: Family
     params: Params
-    noise: TeacherNoise
+    noise: SftNoiseSection
     rng: Random
     tool_name: str
     limits: Limits
@@ -211,10 +151,10 @@ class _Writer:
     def _plan(self) -> _Plan:
         rng, noise = self.rng, self.noise
         two_calls = isinstance(self.family, Composition) and rng.random() < noise.two_calls
-        wrong_rate = noise.wrong_formula(self.family.level)
+        wrong_rate = noise.wrong_formula[self.family.level - 1]
         return _Plan(
             two_calls=two_calls,
-            wrong=rng.random() < wrong_rate * (noise.two_calls_wrong_scale if two_calls else 1.0),
+            wrong=rng.random() < wrong_rate * (TWO_CALLS_WRONG_SCALE if two_calls else 1.0),
             no_tool=rng.random() < noise.no_tool,
             verify=rng.random() < noise.verify,
             num_answers=1 if rng.random() >= noise.repeat_answer else rng.choice((2, 3)),
@@ -312,7 +252,7 @@ def write_transcripts(
     problems: Sequence[Problem],
     *,
     run_many: RunMany,
-    noise: TeacherNoise,
+    noise: SftNoiseSection,
     seed: int,
     tool_name: str,
     limits: Limits | None = None,

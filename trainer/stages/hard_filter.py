@@ -17,6 +17,7 @@ from records.errors import ConfigError
 from records.manifest import Manifest, verify, write_folder
 from records.problem import Problem
 from records.seeds import derive_seed
+from records.stages import FILTERED
 from records.trajectory import GradedRollout, Rollout
 from records.verdict import reward_of
 from trainer.jobs.set_aside import free_name
@@ -39,10 +40,12 @@ MOST_LOST = 0.1
 
 
 def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
-    """Publish hard/problems.jsonl."""
+    """Publish hard/problems.jsonl. Raises ConfigError when the filter is off, or what it leaves is unknown or empty."""
+    if view.filter is None:
+        raise ConfigError("rl.filter is null, so there is no filter to run; give rollouts and problems")
     use_threads(runtime, runtime.threads.eval)
     folder = runtime.folder
-    checkpoint = folder.checkpoint("rl2")
+    checkpoint = folder.checkpoint(FILTERED.parent or "")
     parent = verify(checkpoint)
     pool = load_split(runtime, "train")
     fit = fitting(
@@ -79,7 +82,7 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
         if not hard:
             raise ConfigError(
                 "rl.filter: every problem tried is solved in every rollout, so stage 3 has nothing to train on; "
-                "raise rl.filter.problems or rl.filter.rollouts, or set rl.rl3.pool to all"
+                "raise rl.filter.problems or rl.filter.rollouts, or set rl.filter to null"
             )
         made = work.path / "export"
         shutil.rmtree(made, ignore_errors=True)

@@ -22,6 +22,7 @@ from config.objective import ObjectiveSection, RocSelection
 from records.group import Group, grouped
 from records.problem import Problem
 from records.seeds import derive_seed
+from records.stages import BY_NAME
 from records.trajectory import GradedRollout, Rollout, SelectionReason, Trajectory
 from trainer.metrics.alarms import alarms
 from trainer.metrics.step_metrics import StepClock, group_metrics, is_rewarded, rollout_metrics
@@ -188,7 +189,8 @@ class RlStage:
 
     def _warmup(self) -> int:
         """Warm-up starts anew only where the optimizer does."""
-        return self.section.warmup_steps if self.section.reset_optimizer or self.first_step == 0 else 0
+        starts_anew = BY_NAME[self.stage].new_optimizer or self.first_step == 0
+        return self.objective.optimizer.warmup_steps if starts_anew else 0
 
 
 def selection_rule(objective: ObjectiveSection) -> SelectionRule:

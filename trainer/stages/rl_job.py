@@ -18,6 +18,7 @@ from records.files import sha256_of, write_text
 from records.manifest import RUN, Manifest, verify, write_folder
 from records.problem import Problem
 from records.run_folder import RunFolder
+from records.stages import BY_NAME
 from records.trajectory_files import kept_for_disk, read_shard, write_parquet, write_shard
 from trainer.jobs.interrupt import StopSignal
 from trainer.jobs.progress import Progress
@@ -42,7 +43,6 @@ FORMAT = 4
 """Raise when a change makes old working folders unusable."""
 CLOCK_COLUMNS = ["problem", "sample", *(column.name for column in fields(RolloutClock))]
 """Side table of what depended on the clock, one row per rollout."""
-PARENTS = {"rl1": "sft", "rl2": "rl1", "rl3": "rl2"}
 
 
 def run_stage(
@@ -56,7 +56,7 @@ def run_stage(
     """Train one stage from its parent's checkpoint; resumes where it was killed. Returns the new manifest.
 
     Args:
-        stage: rl1, rl2 or rl3.
+        stage: an RL stage of `records.stages`.
         view: its sections.
         runtime: folders, threads, device.
         pool: problems.
@@ -66,7 +66,8 @@ def run_stage(
     use_threads(runtime, runtime.threads.rl)
     folder = runtime.folder
     section = view.stage
-    parent_folder = folder.checkpoint(PARENTS[stage])
+    declared = BY_NAME[stage]
+    parent_folder = folder.checkpoint(declared.parent or "")
     parent = verify(parent_folder)
     if section.prompts_per_step > len(pool):
         raise ConfigError(
@@ -88,7 +89,7 @@ def run_stage(
     stop = stop or StopSignal()
     with WorkDir.open(folder.work(stage), fingerprint) as work:
         trainer = GrpoTrainer(parent_folder, view.objective, check_device(runtime))
-        if not section.reset_optimizer and first_step:
+        if not declared.new_optimizer and first_step:
             trainer.load_optimizer(parent_folder / OPTIMIZER)
         step = _restore(work, trainer, first_step)
         settings = rl_settings(view, section, run=folder.name, stage=stage, runtime=runtime)

@@ -22,7 +22,6 @@ from records.errors import ConfigError
 from trainer.model import checkpoint_activations, load_model
 from trainer.update.attention import SPANS
 from trainer.update.data_parallel import Ranks
-from trainer.update.liger import check_liger
 from trainer.update.loss import (
     Clip,
     TokenSums,
@@ -80,8 +79,6 @@ class GrpoTrainer:
         self, checkpoint: Path, objective: ObjectiveSection, device: torch.device, ranks: Ranks | None = None
     ) -> None:
         self.model = load_model(checkpoint, device)
-        if objective.head_kernel == "liger":
-            check_liger(device)
         if objective.layout == "packed":
             self.model.set_attn_implementation(SPANS)
         if objective.checkpoint_activations:
@@ -226,7 +223,6 @@ class GrpoTrainer:
             self.model,
             layout,
             _temperature(rows),
-            objective.head_kernel,
             entropy_grad=objective.entropy_weight > 0,
         )
         current = scores.logprob_S

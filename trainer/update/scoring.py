@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from trainer.model import head_weight
-from trainer.update.liger import liger_scores
 from trainer.update.logprobs import TokenScores, TokenTable, token_scores, token_table
 from trainer.update.micro_batches import MicroBatch
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Compute = Literal["float32", "bfloat16"]
-Kernel = Literal["chunked", "liger"]
 
 
 def computing(compute: Compute, device: torch.device) -> torch.autocast:
@@ -52,15 +50,12 @@ def score_batch(
     model: PreTrainedModel,
     batch: MicroBatch,
     temperature: float,
-    kernel: Kernel = "chunked",
     *,
     entropy_grad: bool = False,
 ) -> TokenScores:
     """Log-prob and entropy of every sampled token; the log-prob with gradient, the entropy where asked for."""
     targets = torch.from_numpy(batch.target_S).to(model.device)
     hidden_SH = _for_head(hidden_states(model, batch))
-    if kernel == "liger":
-        return liger_scores(hidden_SH, head_weight(model), targets, temperature)
     return token_scores(hidden_SH, head_weight(model), targets, temperature, entropy_grad=entropy_grad)
 
 

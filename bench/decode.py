@@ -19,6 +19,7 @@ import typer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from trainer.engines.local import LocalEngine
+from trainer.engines.protocol import LiveWeights
 from trainer.engines.requests import GenerateRequest
 
 
@@ -97,14 +98,20 @@ def _bench_batch(
 def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: int) -> float:
     """CPU seconds of one batch, prefill and sampling included, loading of weights not."""
     max_len = len(prompts[0]) + num_new
-    engine = LocalEngine(
-        engine=0, capacity_tokens=len(prompts) * max_len, max_len=max_len, temperature=1.0, top_p=1.0
-    )
-    engine.load_state_dict(model.state_dict(), model.config, 0)
+    engine = LocalEngine(engine=0, capacity_tokens=len(prompts) * max_len, max_len=max_len)
+    engine.take_weights(LiveWeights(model.state_dict(), model.config), 0)
     begin = time.process_time()
     for i, ids in enumerate(prompts):
         engine.submit(
-            GenerateRequest(ids=ids, max_new=num_new, seed=i, stop_ids=(), session=str(i), policy_version=0)
+            GenerateRequest(
+                ids=ids,
+                max_new=num_new,
+                seed=i,
+                stop_ids=(),
+                temperature=1.0,
+                session=str(i),
+                policy_version=0,
+            )
         )
     num_done = 0
     while num_done < len(prompts):

@@ -31,6 +31,7 @@ import typer
 
 from config.resolve import resolve
 from trainer.engines.local import LocalEngine
+from trainer.engines.protocol import LiveWeights
 from trainer.engines.requests import GenerateRequest
 from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
 from trainer.update.training_rows import Row
@@ -135,13 +136,19 @@ class Ours:
         lengths = [len(row.ids) - len(prompt) for row, prompt in zip(self.rows, prompts, strict=True)]
         engine = LocalEngine(
             engine=0, capacity_tokens=sum(len(row.ids) for row in self.rows) + 64 * len(self.rows),
-            max_len=max(len(row.ids) for row in self.rows), temperature=1.0,
+            max_len=max(len(row.ids) for row in self.rows),
         )  # fmt: skip
-        engine.load_state_dict(self.trainer.export_weights(), self.trainer.model.config, 0)
+        engine.take_weights(LiveWeights(self.trainer.export_weights(), self.trainer.model.config), 0)
         for i, (prompt, length) in enumerate(zip(prompts, lengths, strict=True)):
             engine.submit(
                 GenerateRequest(
-                    ids=list(prompt), max_new=length, seed=i, stop_ids=(), session=str(i), policy_version=0
+                    ids=list(prompt),
+                    max_new=length,
+                    seed=i,
+                    stop_ids=(),
+                    temperature=1.0,
+                    session=str(i),
+                    policy_version=0,
                 )
             )
         sampled: list[Row] = []

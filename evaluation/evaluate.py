@@ -304,7 +304,7 @@ def _open(
         with open_sampler(
             place.checkpoint, view.rollout, view.sandbox, settings, runtime, plan.control
         ) as sampler:
-            sampler.engine.load_weights(place.checkpoint, version=0)
+            sampler.engine.take_weights(place.checkpoint, version=0)
             yield sampler
         return
     from trainer.engines.endpoint import EndpointEngine
@@ -312,17 +312,11 @@ def _open(
 
     codec = FolderCodec.load(place.checkpoint)
     with (
-        EndpointEngine.open(
-            place.endpoint,
-            codec=codec,
-            temperature=settings.temperature,
-            top_p=settings.top_p,
-            capacity_tokens=view.rollout.kv_tokens,
-        ) as engine,
+        EndpointEngine.open(place.endpoint, codec=codec) as engine,
         open_tool(view.sandbox, runtime, plan.control, view.rollout.tool.own) as tool,
     ):
         yield Sampler(
-            engine=engine,  # pyright: ignore[reportArgumentType]
+            engine=engine,
             tool=tool,
             chat=rollout_chat(view.rollout),
             codec=codec,

@@ -22,6 +22,7 @@ from trainer.rollout.draft import RolloutDraft
 from trainer.rollout.loop import RolloutClock
 from trainer.rollout.sampler import scheduling_policy
 from trainer.rollout.task import RolloutSettings, Task
+from trainer.rollout.wake import Wake
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 MIN_ROOM = 256
@@ -183,21 +184,28 @@ class _Steps:
                 max_new=self._room(draft),
                 seed=draft.turn_seed,
                 stop_ids=(self.turn_end,),
+                temperature=self.sampler.settings.temperature,
+                top_p=self.sampler.settings.top_p,
                 session=one.session,
                 policy_version=self.policy_version,
             )
         )
 
     def _decode(self, asked: dict[str, _Live]) -> None:
-        engine = self.sampler.engine
+        engine, wake = self.sampler.engine, Wake()
+        engine.call_when_done(wake.call)
         while asked:
-            for completion in engine.advance(WAIT_S):
+            completions = engine.advance()
+            if not completions and not engine.computes:
+                wake.wait(None)
+            for completion in completions:
                 one = asked.pop(completion.session)
                 self._hear(one, completion)
                 self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.draft.ids)))
-            self._admit(
-                self.policy.on_report(replace(engine.report(), t=0.0))
-            )  # policies here see time 0 only
+            report = engine.report()
+            if report is not None:
+                # Policies here get time 0 only: no clock decides a batch.
+                self._admit(self.policy.on_report(replace(report, t=0.0)))
 
     def _hear(self, one: _Live, completion: Completion) -> None:
         text = self.sampler.codec.decode(completion.ids)
@@ -233,6 +241,4 @@ def _reply(one: _Live) -> ChatText | ScriptFailed:
         return error
 
 
-WAIT_S = 1.0
-"""An engine far away is given this long to report something; a local one does not wait."""
 _NO_CLOCK = RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)

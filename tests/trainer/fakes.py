@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import count
+from math import inf
 
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall, ToolResult
@@ -15,6 +17,7 @@ from trainer.engines.requests import Completion, EngineReport, Finish, GenerateR
 from trainer.rollout.chat import TURN_END, ChatFormat
 from trainer.rollout.loop import RolloutLoop
 from trainer.rollout.task import RolloutSettings, Task
+from trainer.rollout.wake import Wake
 from trainer.scheduling.policy import Arrival, Assignment
 
 END = 0
@@ -51,6 +54,38 @@ def sampled(text: str) -> list[int]:
     return [i if i == END or place % 2 else i + TWIN for place, i in enumerate(ids)]
 
 
+class FakeWake(Wake):
+    """A clock that jumps over waits, and runs what a test scheduled; a wait for nothing is an error and no hang."""
+
+    def __init__(self) -> None:
+        self.time_s = 0.0
+        self._is_called = False
+        self._scheduled: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+
+    def at(self, time_s: float, action: Callable[[], None]) -> None:
+        """Run `action` once a wait reaches that time."""
+        heapq.heappush(self._scheduled, (time_s, next(self._numbers), action))
+
+    def now(self) -> float:
+        return self.time_s
+
+    def call(self) -> None:
+        self._is_called = True
+
+    def wait(self, timeout_s: float | None) -> None:
+        if not self._is_called:
+            until = inf if timeout_s is None else self.time_s + timeout_s
+            if self._scheduled and self._scheduled[0][0] <= until:
+                until, _, action = heapq.heappop(self._scheduled)
+                self.time_s = max(self.time_s, until)
+                action()
+            else:
+                assert until < inf, "the loop waits for something that never happens"
+                self.time_s = until
+        self._is_called = False
+
+
 @dataclass
 class ScriptedEngine:
     """Answers each request with what the script says for (session, turn); cut to max_new."""
@@ -60,9 +95,15 @@ class ScriptedEngine:
     requests: list[GenerateRequest] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     waiting: list[GenerateRequest] = field(default_factory=list)
+    aborted: list[Completion] = field(default_factory=list)
     num_turns: dict[str, int] = field(default_factory=dict)
+    computes: bool = True
+    version: int = 0
+    wake: Callable[[], None] = field(default=lambda: None)
 
     def submit(self, request: GenerateRequest) -> None:
+        if request.session in [one.session for one in self.waiting]:
+            raise ValueError(f"session {request.session!r}: already has a request in flight")
         # A copy: the loop goes on with its own list.
         self.requests.append(
             GenerateRequest(
@@ -72,14 +113,17 @@ class ScriptedEngine:
                 stop_ids=request.stop_ids,
                 session=request.session,
                 policy_version=request.policy_version,
+                temperature=request.temperature,
+                top_p=request.top_p,
             )
         )
         self.waiting.append(request)
 
-    def advance(self, timeout_s: float = 0.0) -> list[Completion]:
+    def advance(self) -> list[Completion]:
         self.iteration += 1
         done, self.waiting = self.waiting, []
-        return [self._complete(request) for request in done]
+        aborted, self.aborted = self.aborted, []
+        return sorted(aborted + [self._complete(one) for one in done], key=lambda one: one.session)
 
     def _complete(self, request: GenerateRequest) -> Completion:
         turn = self.num_turns.get(request.session, 0)
@@ -92,7 +136,7 @@ class ScriptedEngine:
             ids=ids,
             logprobs=[-0.01 * (place + 1) for place in range(len(ids))],
             finish=Finish.LENGTH if cut else Finish.STOP,
-            policy_version=request.policy_version,
+            policy_version=self.version,
         )
 
     def report(self) -> EngineReport:
@@ -102,18 +146,57 @@ class ScriptedEngine:
 
     def abort(self, session: str) -> None:
         self.calls.append(f"abort {session}")
+        for request in [one for one in self.waiting if one.session == session]:
+            self.waiting.remove(request)
+            ended = Completion(
+                session=session, ids=[], logprobs=[], finish=Finish.ABORTED, policy_version=self.version
+            )
+            self.aborted.append(ended)
+            self.wake()
 
     def release(self, session: str) -> None:
         self.calls.append(f"release {session}")
 
-    def load_weights(self, checkpoint: Path, version: int) -> None:
-        self.calls.append(f"load_weights {version}")
+    def take_weights(self, source: object, version: int) -> None:
+        self.calls.append(f"take_weights {version}")
+        self.version = version
 
-    def load_state_dict(self, state: object, config: object, version: int) -> None:
-        self.calls.append(f"load_state_dict {version}")
+    def call_when_done(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
 
-    def reset_prefix_cache(self) -> None:
-        self.calls.append("reset_prefix_cache")
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@dataclass
+class TimedEngine(ScriptedEngine):
+    """Works by itself: each turn takes `turn_s` on the clock. It raises at every call from `dies_at_s` on."""
+
+    clock: FakeWake = field(default_factory=FakeWake)
+    turn_s: float = 1.0
+    dies_at_s: float = inf
+    computes: bool = False
+    ended: list[Completion] = field(default_factory=list)
+
+    def submit(self, request: GenerateRequest) -> None:
+        self._check()
+        super().submit(request)
+        self.clock.at(self.clock.now() + self.turn_s, lambda: self._end(request))
+
+    def _end(self, request: GenerateRequest) -> None:
+        if request in self.waiting and self.clock.now() < self.dies_at_s:
+            self.waiting.remove(request)
+            self.ended.append(self._complete(request))
+        self.wake()
+
+    def _check(self) -> None:
+        if self.clock.now() >= self.dies_at_s:
+            raise ConnectionError("the engine is gone")
+
+    def advance(self) -> list[Completion]:
+        self._check()
+        found, self.ended, self.aborted = [*self.aborted, *self.ended], [], []
+        return sorted(found, key=lambda one: one.session)
 
 
 class AdmitAll:
@@ -128,36 +211,32 @@ class AdmitAll:
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         return []
 
+    def on_engine_lost(self, engine: int, t: float) -> None:
+        """Every turn goes to the first engine."""
+
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         return []
 
 
-class WatchedFuture(Future[ToolResult]):
-    """Remembers how long the waiting side was ready to wait."""
-
-    def __init__(self, waits_s: list[float | None]) -> None:
-        super().__init__()
-        self._waits_s = waits_s
-
-    def result(self, timeout: float | None = None) -> ToolResult:
-        self._waits_s.append(timeout)
-        return super().result(timeout)
-
-
 @dataclass
 class ScriptedTool:
-    """Answers each call at once; statuses are taken from the list, then ok."""
+    """Answers each call `after_s` on the clock; statuses are taken from the list, then ok."""
 
     stdout: str = "4"
     statuses: list[Status] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
-    waits_s: list[float | None] = field(default_factory=list)
+    wake: FakeWake = field(default_factory=FakeWake)
+    after_s: float = 0.0
 
     def submit(self, call: ToolCall) -> Future[ToolResult]:
         self.calls.append(call)
         status = self.statuses.pop(0) if self.statuses else Status.OK
-        future = WatchedFuture(self.waits_s)
-        future.set_result(ToolResult(id=call.id, status=status, stdout=self.stdout))
+        future: Future[ToolResult] = Future()
+        result = ToolResult(id=call.id, status=status, stdout=self.stdout)
+        if self.after_s:
+            self.wake.at(self.wake.now() + self.after_s, lambda: future.set_result(result))
+        else:
+            future.set_result(result)
         return future
 
     def close_session(self, name: str) -> None:
@@ -167,10 +246,12 @@ class ScriptedTool:
 def a_loop(
     engine: ScriptedEngine, tool: ScriptedTool | None = None, *, max_response: int = 2000, max_turns: int = 3
 ) -> RolloutLoop:
+    tool = tool or ScriptedTool()
     return RolloutLoop(
         engines=[engine],
         policy=AdmitAll(),
-        tool=tool or ScriptedTool(),
+        tool=tool,
+        wake=tool.wake,
         chat=ChatFormat(system="brief", tool_name=TOOL),
         codec=CharCodec(),
         settings=RolloutSettings(

@@ -120,7 +120,6 @@ def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> 
     )
     engine = LocalEngine(
         engine=0, capacity_tokens=config.rollout.kv_tokens, max_len=settings.max_prompt + settings.max_response,
-        temperature=settings.temperature,
     )  # fmt: skip
     sampler = Sampler(
         engine=engine, tool=ScriptedTool(), chat=chat_format(config.rollout), codec=FolderCodec.load(checkpoint),

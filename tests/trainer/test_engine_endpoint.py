@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +15,11 @@ from records.verdict import VerdictKind
 from tests.trainer.fakes import END, CharCodec, ScriptedEngine, a_loop, script
 from tests.trainer.server import Server, serving
 from trainer.engines.endpoint import EndpointEngine
+from trainer.engines.protocol import Engine
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.metrics.step_metrics import rollout_metrics
 from trainer.rollout.task import Task
+from trainer.rollout.wake import Wake
 from verifier.graders.grade import grade
 
 
@@ -26,12 +27,20 @@ def says(text: str, reason: object = "stop") -> dict[str, Any]:
     return {"choices": [{"text": text, "finish_reason": reason}]}
 
 
+def completed(engine: Engine, count: int) -> list[Completion]:
+    """The next `count` completions of an engine."""
+    wake, found = Wake(), engine.advance()
+    engine.call_when_done(wake.call)
+    while len(found) < count:
+        found += engine.advance()
+        if len(found) < count and not engine.computes:
+            wake.wait(0.1)
+    return found
+
+
 def ask(server: Server, *prompts: str, timeout_s: float = 10.0) -> dict[str, Completion]:
     codec = CharCodec()
-    found: dict[str, Completion] = {}
-    with EndpointEngine.open(
-        server.base, codec=codec, temperature=0.6, top_p=1.0, capacity_tokens=1000, timeout_s=(5.0, timeout_s)
-    ) as engine:
+    with EndpointEngine.open(server.base, codec=codec, timeout_s=(5.0, timeout_s)) as engine:
         for prompt in prompts:
             engine.submit(
                 GenerateRequest(
@@ -39,13 +48,12 @@ def ask(server: Server, *prompts: str, timeout_s: float = 10.0) -> dict[str, Com
                     max_new=9,
                     seed=5,
                     stop_ids=(END,),
+                    temperature=0.6,
                     session=prompt,
                     policy_version=0,
                 )
             )
-        until = time.monotonic() + 60
-        while len(found) < len(prompts) and time.monotonic() < until:
-            found |= {completion.session: completion for completion in engine.advance(1.0)}
+        found = {completion.session: completion for completion in completed(engine, len(prompts))}
     return found
 
 
@@ -88,13 +96,13 @@ def test_thirty_broken_requests_are_thirty_lost_samples_and_no_wrong_answer() ->
     text = "so</reason><answer>\\boxed{5}</answer>"
     with (
         serving(lambda body, number: says(text, ("abort", None, "content_filter")[number % 3])) as server,
-        EndpointEngine.open(
-            server.base, codec=CharCodec(), temperature=1.0, top_p=1.0, capacity_tokens=9
-        ) as engine,
+        EndpointEngine.open(server.base, codec=CharCodec()) as engine,
     ):
         lost = [
             trajectory
-            for trajectory, _ in replace(a_loop(ScriptedEngine(script())), engines=[engine]).run(tasks)
+            for trajectory, _ in replace(a_loop(ScriptedEngine(script())), engines=[engine], wake=Wake()).run(
+                tasks
+            )
         ]
     assert len(lost) == 30
     assert {(t.stop, t.detail) for t in lost} == {(StopReason.ABORTED, "engine")}
@@ -124,18 +132,15 @@ def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_end
         EndpointEngine.open(
             server.base,
             codec=Choosy(),
-            temperature=0.6,
-            top_p=1.0,
-            capacity_tokens=1000,
             timeout_s=(5.0, 10.0),
         ) as engine,
     ):
         engine.submit(
-            GenerateRequest(ids=[65], max_new=9, seed=5, stop_ids=(END,), session="s", policy_version=0)
+            GenerateRequest(
+                ids=[65], max_new=9, seed=5, stop_ids=(END,), temperature=0.6, session="s", policy_version=0
+            )
         )
-        until = time.monotonic() + 30
-        while not (done := engine.advance(1.0)) and time.monotonic() < until:
-            pass
+        done = completed(engine, 1)
     assert [(one.session, one.finish, one.ids) for one in done] == [("s", Finish.ABORTED, [])]
 
 
@@ -175,23 +180,25 @@ def test_a_server_that_is_gone_is_one_clear_line() -> None:
     with pytest.raises(
         ConfigError, match=r"endpoint http://127\.0\.0\.1:\d+/v1: cannot be reached .*is a server"
     ):
-        EndpointEngine.open(
-            base, codec=CharCodec(), temperature=1.0, top_p=1.0, capacity_tokens=9
-        ).__enter__()
+        EndpointEngine.open(base, codec=CharCodec()).__enter__()
 
 
 @pytest.mark.slow
 def test_a_server_that_goes_away_ends_the_evaluation_and_gives_no_score() -> None:
     server = Server(lambda body, number: None)
     codec = CharCodec()
-    with EndpointEngine.open(
-        server.base, codec=codec, temperature=1.0, top_p=1.0, capacity_tokens=9
-    ) as engine:
+    with EndpointEngine.open(server.base, codec=codec) as engine:
         server.close()
         engine.submit(
             GenerateRequest(
-                ids=codec.encode("q"), max_new=9, seed=1, stop_ids=(END,), session="s", policy_version=0
+                ids=codec.encode("q"),
+                max_new=9,
+                seed=1,
+                stop_ids=(END,),
+                temperature=0.6,
+                session="s",
+                policy_version=0,
             )
         )
         with pytest.raises(ConfigError, match=r"stopped answering .*finished work is kept"):
-            list(iter(engine.advance, None))
+            completed(engine, 1)

@@ -10,6 +10,7 @@ import torch
 from tests.trainer.tiny_models import ARCHITECTURES, VOCAB, teacher_forced, tiny_model
 from trainer.engines.kv_cache import KVCache
 from trainer.engines.local import LocalEngine
+from trainer.engines.protocol import LiveWeights
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 
 PROMPT = [1, 2, 3, 4, 5, 6, 7]
@@ -39,23 +40,21 @@ class FixedScores:
         return self.scores_LV[position_N]
 
 
-def engine(model=None, *, temperature=1.0, capacity_tokens=4096, max_len=200, top_p=1.0) -> LocalEngine:
+def engine(model=None, *, capacity_tokens=4096, max_len=200) -> LocalEngine:
     made = LocalEngine(
         engine=0,
         capacity_tokens=capacity_tokens,
         max_len=max_len,
-        temperature=temperature,
-        top_p=top_p,
     )
     if isinstance(model, FixedScores):
         made.use(model, 0)
     elif model is not None:
-        made.load_state_dict(model.state_dict(), model.config, 0)
+        made.take_weights(LiveWeights(model.state_dict(), model.config), 0)
     return made
 
 
 def request(
-    session: str, ids=PROMPT, *, max_new=10, seed=0, stop_ids=(), policy_version=0
+    session: str, ids=PROMPT, *, max_new=10, seed=0, stop_ids=(), policy_version=0, temperature=1.0, top_p=1.0
 ) -> GenerateRequest:
     return GenerateRequest(
         ids=list(ids),
@@ -64,6 +63,8 @@ def request(
         stop_ids=tuple(stop_ids),
         session=session,
         policy_version=policy_version,
+        temperature=temperature,
+        top_p=top_p,
     )
 
 
@@ -86,8 +87,11 @@ def run(made: LocalEngine, *requests: GenerateRequest, limit: int = 1000) -> dic
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_log_probs_are_those_of_transformers_on_the_sampled_ids(architecture, temperature):
     model = tiny_model(architecture)
-    requests = [request(f"s{i}", PROMPT[: 1 + i], seed=i, max_new=5 + 3 * i) for i in range(7)]
-    done = run(engine(model, temperature=temperature), *requests)
+    requests = [
+        request(f"s{i}", PROMPT[: 1 + i], seed=i, max_new=5 + 3 * i, temperature=temperature)
+        for i in range(7)
+    ]
+    done = run(engine(model), *requests)
     for one in requests:
         completion = done[one.session]
         expected = teacher_forced(model, one.ids + completion.ids, temperature)[len(one.ids) - 1 :]
@@ -96,7 +100,7 @@ def test_log_probs_are_those_of_transformers_on_the_sampled_ids(architecture, te
 
 def test_greedy_takes_the_most_likely_token_with_its_log_prob_at_temperature_one():
     model = tiny_model()
-    completion = run(engine(model, temperature=0.0), request("a"))["a"]
+    completion = run(engine(model), request("a", temperature=0.0))["a"]
     ids = PROMPT + completion.ids
     with torch.inference_mode():
         best = model(torch.tensor([ids])).logits[0].argmax(-1).tolist()
@@ -107,7 +111,7 @@ def test_greedy_takes_the_most_likely_token_with_its_log_prob_at_temperature_one
 
 def test_top_p_narrows_the_draw_and_leaves_the_log_prob_of_the_full_softmax():
     scores = FixedScores(spread=2.0)
-    done = run(engine(scores, top_p=0.5), *[request(f"s{i}", seed=i, max_new=4) for i in range(200)])
+    done = run(engine(scores), *[request(f"s{i}", seed=i, max_new=4, top_p=0.5) for i in range(200)])
     for step in range(4):
         logprob_V = scores.scores_LV[len(PROMPT) - 1 + step].log_softmax(-1)
         order = logprob_V.argsort(descending=True)
@@ -219,14 +223,14 @@ def test_siblings_cache_their_common_prompt_once():
     assert late.ids == run(engine(tiny_model()), request("alone", seed=3))["alone"].ids
 
 
-def test_a_repeated_prompt_is_scored_by_the_new_weights_after_a_sync():
+def test_a_cached_context_is_scored_by_the_new_weights_after_a_sync():
     # Public fault B43: the prefix cache kept over a weight update.
     old, new = tiny_model(seed=0), tiny_model(seed=1)
     made = engine(old)
-    run(made, request("a", seed=1))
-    made.load_state_dict(new.state_dict(), new.config, 1)
-    synced = run(made, request("a", seed=1, policy_version=1))["a"]
-    expected = teacher_forced(new, PROMPT + synced.ids)[len(PROMPT) - 1 :]
+    context = [*PROMPT, *run(made, request("a", seed=1))["a"].ids, 5]
+    made.take_weights(LiveWeights(new.state_dict(), new.config), 1)
+    synced = run(made, request("a", context, seed=1, policy_version=1))["a"]
+    expected = teacher_forced(new, context + synced.ids)[len(context) - 1 :]
     torch.testing.assert_close(torch.tensor(synced.logprobs), expected, rtol=0, atol=1e-5)
 
 

@@ -6,19 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
 
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, StopReason, Turn
-from tests.trainer.fakes import ScriptedEngine
 from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, objective, scripted_stage
 from tests.trainer.tiny_models import VOCAB, teacher_forced, tiny_model
 from trainer.metrics.alarms import alarms
 from trainer.model import load_model
-from trainer.rollout.sampler import Sampler
 from trainer.selection.reward import reward_function
 from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
 from trainer.update.micro_batches import pad
@@ -310,20 +308,6 @@ def test_b40_alarms_name_a_vanished_or_runaway_tool() -> None:
     outcome = scripted_stage(group, FakeTrainer(), FakeSampler(group)).step(1)
     assert outcome.metrics["tool_calls_mean"] == 3.0
     assert outcome.metrics["repeated_call_frac"] == 1.0
-
-
-def test_b43_new_weights_reach_the_engine_before_its_caches_are_dropped(checkpoint: Path) -> None:
-    engine = ScriptedEngine(lambda session, turn: "")
-    sampler = Sampler(
-        engine=cast(Any, engine),
-        tool=cast(Any, None),
-        chat=cast(Any, None),
-        codec=cast(Any, None),
-        settings=cast(Any, None),
-        rollout=cast(Any, None),
-    )
-    sampler.take_weights(GrpoTrainer(checkpoint, objective(), CPU), version=4)
-    assert engine.calls == ["load_state_dict 4", "reset_prefix_cache"]
 
 
 def test_warm_up_counts_steps_and_starts_anew_only_with_the_optimizer() -> None:

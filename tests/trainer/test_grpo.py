@@ -58,8 +58,8 @@ def test_the_trainers_log_probs_are_the_engines_on_sampled_rollouts(
     temperature: float, tiny_checkpoint: Path
 ) -> None:
     """Several turns, tool text between them, ragged lengths, prompts shared by siblings: within 1e-5."""
-    engine = LocalEngine(engine=0, capacity_tokens=4096, max_len=400, temperature=temperature)
-    engine.load_weights(tiny_checkpoint, version=0)
+    engine = LocalEngine(engine=0, capacity_tokens=4096, max_len=400)
+    engine.take_weights(tiny_checkpoint, version=0)
     codec = FolderCodec.load(tiny_checkpoint)
     loop = RolloutLoop(
         engines=[engine], policy=AdmitAll(), tool=ScriptedTool(), chat=chat_format(tiny_config().rollout), codec=codec,

@@ -17,6 +17,7 @@ from tests.trainer.fakes import (
     TOOL,
     AdmitAll,
     CharCodec,
+    FakeWake,
     ScriptedEngine,
     ScriptedTool,
     a_loop,
@@ -29,6 +30,7 @@ from trainer.engines.requests import Completion, EngineReport, Finish, GenerateR
 from trainer.rollout.chat import TURN_END, ChatFormat
 from trainer.rollout.loop import RolloutLoop, Tool
 from trainer.rollout.task import Task
+from trainer.rollout.wake import Wake
 from trainer.scheduling.kv_budget import KvBudgetPolicy
 from trainer.scheduling.policy import Assignment
 
@@ -44,19 +46,23 @@ def sample_of(session: str) -> int:
 
 @dataclass
 class SlowTool:
-    """Answers a call only when its future is first waited for, or when the engine has advanced far enough."""
+    """Answers a call once the engine has advanced far enough, or once the loop waits for it."""
 
     engine: ScriptedEngine
     ready_at: Callable[[ToolCall], int]
     """Engine iteration from which a call's result is there."""
+    wake: Wake
     order: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
 
     def submit(self, call: ToolCall) -> Future[ToolResult]:
         self.order.append(call.id)
-        return _SlowFuture(
+        future = _SlowFuture(
             self.engine, self.ready_at(call), ToolResult(id=call.id, status=Status.OK, stdout=call.code)
         )
+        assert isinstance(self.wake, FakeWake)
+        self.wake.at(self.wake.now() + 1.0, future.arrive)
+        return future
 
     def close_session(self, name: str) -> None:
         self.closed.append(name)
@@ -66,6 +72,9 @@ class _SlowFuture(Future[ToolResult]):
     def __init__(self, engine: ScriptedEngine, ready_at: int, answer: ToolResult) -> None:
         super().__init__()
         self._engine, self._ready_at, self._answer = engine, ready_at, answer
+
+    def arrive(self) -> None:
+        self._ready_at = 0
 
     def done(self) -> bool:
         return self._engine.iteration >= self._ready_at
@@ -280,15 +289,15 @@ class OneAtATime(ScriptedEngine):
         assert request.session not in [waiting.session for waiting in self.waiting]
         super().submit(request)
 
-    def advance(self, timeout_s: float = 0.0) -> list[Completion]:
+    def advance(self) -> list[Completion]:
         self.batches.append(sorted(request.session for request in self.waiting))
-        return super().advance(timeout_s)
+        return super().advance()
 
 
 def deterministic(latency: Callable[[ToolCall], int]) -> tuple[list[Rollout], list[list[str]]]:
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
-    loop.tool = SlowTool(engine, latency)
+    loop.tool = SlowTool(engine, latency, loop.wake)
     return run(loop, num=5), engine.batches
 
 
@@ -307,7 +316,7 @@ def test_a_deterministic_rollout_rejoins_so_many_cycles_after_it_left() -> None:
     class Long(OneAtATime):
         """Turns of sample 1 take one iteration, those of the others end with the sixth."""
 
-        def advance(self, timeout_s: float = 0.0) -> list[Completion]:
+        def advance(self) -> list[Completion]:
             self.batches.append(sorted(request.session for request in self.waiting))
             self.iteration += 1
             ready = [r for r in self.waiting if sample_of(r.session) == 1 or self.iteration % 6 == 0]
@@ -325,7 +334,7 @@ def test_without_determinism_others_go_on_while_a_tool_runs() -> None:
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
     loop.settings = replace(loop.settings, rejoin_iterations=None)
-    slow = SlowTool(engine, lambda call: 10**9 if "/1#" in call.id else 0)
+    slow = SlowTool(engine, lambda call: 10**9 if "/1#" in call.id else 0, loop.wake)
     loop.tool = slow
     ended = [t.sample for t in run(loop, num=5)]
     assert ended[-1] == 1
@@ -336,7 +345,7 @@ def test_results_do_not_depend_on_determinism_when_the_engine_is_exact() -> None
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
     loop.settings = replace(loop.settings, rejoin_iterations=None)
-    loop.tool = SlowTool(engine, lambda call: engine.iteration + 2)
+    loop.tool = SlowTool(engine, lambda call: engine.iteration + 2, loop.wake)
     ids = {t.sample: t.ids for t in run(loop, num=5)}
     assert ids == {t.sample: t.ids for t in deterministic(lambda call: 0)[0]}
 
@@ -345,7 +354,7 @@ def test_an_engine_of_small_cache_serves_all_and_every_session_is_released() -> 
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_response=1000, max_turns=9)
     loop.policy = KvBudgetPolicy(capacities=[2200])
-    loop.tool = SlowTool(engine, lambda call: 0)
+    loop.tool = SlowTool(engine, lambda call: 0, loop.wake)
     ended = run(loop, num=6)
     assert sorted(t.sample for t in ended) == list(range(6))
     assert max(map(len, engine.batches)) <= 2
@@ -356,7 +365,7 @@ def test_an_engine_of_small_cache_serves_all_and_every_session_is_released() -> 
 def test_a_session_of_the_stateful_tool_is_named_after_its_rollout_and_closed_once() -> None:
     engine = ScriptedEngine(varied)
     loop = a_loop(engine)
-    tool = SlowTool(engine, lambda call: 0)
+    tool = SlowTool(engine, lambda call: 0, loop.wake)
     calls: list[ToolCall] = []
 
     class Watched:

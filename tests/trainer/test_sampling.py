@@ -67,7 +67,7 @@ def test_a_sampler_gives_the_same_samples_again_whatever_else_was_asked(tiny_che
     with open_sampler(
         tiny_checkpoint, config.rollout, config.sandbox, settings, config.runtime, Control.TOOL_OFF
     ) as sampler:
-        sampler.engine.load_weights(tiny_checkpoint, version=0)
+        sampler.engine.take_weights(tiny_checkpoint, version=0)
         first = sorted((t for t, _ in sampler.run(tasks, 0)), key=lambda t: t.key)
         again = sorted((t for t, _ in sampler.run(tasks, 0)), key=lambda t: t.key)
         (alone,) = [t for t, _ in sampler.run(tasks[1:2], 0)]

@@ -40,8 +40,8 @@ def test_smollm2_scores_in_engine_and_trainer_as_in_transformers(base: Path, pro
     config = resolve([project_root / "config" / "smol.yaml"], ["objective.layout=packed"])
     chat = chat_format(config.rollout)
     check_template(base, chat)
-    engine = LocalEngine(engine=0, capacity_tokens=4096, max_len=400, temperature=1.0)
-    engine.load_weights(base, version=0)
+    engine = LocalEngine(engine=0, capacity_tokens=4096, max_len=400)
+    engine.take_weights(base, version=0)
     loop = RolloutLoop(
         engines=[engine], policy=AdmitAll(), tool=ScriptedTool(), chat=chat, codec=FolderCodec.load(base),
         settings=RolloutSettings(

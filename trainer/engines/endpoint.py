@@ -12,7 +12,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,8 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from records.errors import ConfigError
-from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
+from trainer.engines.protocol import LiveWeights
+from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, Codec
 from trainer.rollout.chat_text import turn_text
 
@@ -45,7 +46,6 @@ class EndpointEngine:
         base: address up to and without `/completions`, such as `http://127.0.0.1:8000/v1`.
         model: name that the server gives its model.
         codec: tokenizer of the model.
-        capacity_tokens: what the scheduler may have in flight.
         timeout_s: to connect, and between two bytes.
     """
 
@@ -55,20 +55,15 @@ class EndpointEngine:
         base: str,
         model: str,
         codec: Codec,
-        temperature: float,
-        top_p: float,
-        capacity_tokens: int,
         timeout_s: tuple[float, float] = TIMEOUT_S,
     ) -> None:
-        self.iteration = 0
         self.num_failed = 0
         """Requests that failed to the last retry."""
         self._base, self._model, self._codec = base, model, codec
-        self._sampling = {"temperature": temperature, "top_p": top_p}
-        self._capacity, self._timeout_s = capacity_tokens, timeout_s
-        self._done: queue.Queue[Completion | ConfigError] = queue.Queue()
-        self._in_flight: set[str] = set()
-        self._aborted: set[str] = set()
+        self._timeout_s = timeout_s
+        self._wake: Callable[[], None] = _nothing
+        self._done: queue.Queue[tuple[GenerateRequest, Completion | ConfigError]] = queue.Queue()
+        self._in_flight: dict[str, GenerateRequest] = {}
         self._reported: set[str] = set()
         """Unknown endings that were printed once."""
         self._local = threading.local()
@@ -81,9 +76,6 @@ class EndpointEngine:
         base: str,
         *,
         codec: Codec,
-        temperature: float,
-        top_p: float,
-        capacity_tokens: int,
         timeout_s: tuple[float, float] = TIMEOUT_S,
     ) -> Iterator[EndpointEngine]:
         """Ask the server for its model. Raises ConfigError in one line when it cannot be reached."""
@@ -92,78 +84,76 @@ class EndpointEngine:
             base=base,
             model=served_model(base),
             codec=codec,
-            temperature=temperature,
-            top_p=top_p,
-            capacity_tokens=capacity_tokens,
             timeout_s=timeout_s,
         )
         try:
             yield engine
         finally:
-            engine._pool.shutdown(wait=True, cancel_futures=True)
+            engine.close()
+
+    computes = False
+    version = 0
+    """Of the weights that the server was started with; they never change."""
+
+    def call_when_done(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    def close(self) -> None:
+        """Wait for the requests under way and end the threads."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def submit(self, request: GenerateRequest) -> None:
         if request.session in self._in_flight:
             raise ValueError(f"session {request.session!r}: already has a request in flight")
-        self._in_flight.add(request.session)
+        self._in_flight[request.session] = request
         self._pool.submit(self._complete, request)
 
-    def advance(self, timeout_s: float = 1.0) -> list[Completion]:
-        """Wait up to `timeout_s` for completions. Raises ConfigError when the server is gone."""
-        self.iteration += 1
+    def advance(self) -> list[Completion]:
+        """Return the answers so far. Raises ConfigError when the server is gone."""
         found: list[Completion] = []
-        wait = timeout_s or 1.0
-        while self._in_flight:
-            try:
-                item = self._done.get(timeout=0.0 if found else wait)
-            except queue.Empty:
-                break
+        while not self._done.empty():
+            request, item = self._done.get()
             if isinstance(item, ConfigError):
                 raise item
-            self._in_flight.discard(item.session)
-            found.append(item)
+            if self._in_flight.get(request.session) is request:  # else it was aborted
+                del self._in_flight[request.session]
+                found.append(item)
         return sorted(found, key=lambda completion: completion.session)
 
     def abort(self, session: str) -> None:
         """What the server still sends is dropped."""
         if session in self._in_flight:
-            self._aborted.add(session)
+            request = self._in_flight[session]
+            self._deliver(request, _completion_of(request, [], Finish.ABORTED))
 
-    def report(self) -> EngineReport:
-        return EngineReport(
-            engine=0,
-            t=float(self.iteration),
-            free_kv_tokens=self._capacity,
-            capacity_tokens=self._capacity,
-            running=len(self._in_flight),
-            waiting=0,
-            preemptions=0,
-        )
+    def report(self) -> None:
+        """Unknown: the server does not report its load."""
 
     def release(self, session: str) -> None:
-        """The server keeps no session of ours."""
+        """No-op: the server keeps no sessions."""
 
-    def load_weights(self, checkpoint: Path, version: int) -> None:
+    def take_weights(self, source: Path | LiveWeights, version: int) -> None:
         raise ConfigError("a server keeps its own weights; start it with the checkpoint")
-
-    def reset_prefix_cache(self) -> None:
-        """Weights never change, so cached prefixes stay true."""
 
     # --- one request, in a thread --------------------------------------------------------------------------
 
     def _complete(self, request: GenerateRequest) -> None:
-        """Put what came of the request on the queue. Whatever goes wrong, something is put: the loop waits for it."""
+        """Deliver one item for the request, whatever goes wrong: the loop waits for it."""
         try:
-            self._done.put(self._completion(request))
+            self._deliver(request, self._completion(request))
         except ConfigError as error:
-            self._done.put(error)
+            self._deliver(request, error)
         except Exception as error:  # such as text that the tokenizer cannot take
             self.num_failed += 1
             print(
                 f"endpoint {self._base}: an answer was dropped: {type(error).__name__}: {error}"[:300],
                 flush=True,
             )
-            self._done.put(_completion_of(request, [], Finish.ABORTED))
+            self._deliver(request, _completion_of(request, [], Finish.ABORTED))
+
+    def _deliver(self, request: GenerateRequest, item: Completion | ConfigError) -> None:
+        self._done.put((request, item))
+        self._wake()
 
     def _completion(self, request: GenerateRequest) -> Completion:
         """Ask the server; an answer that is none is an aborted completion. Raises ConfigError when it is gone."""
@@ -179,9 +169,6 @@ class EndpointEngine:
                     "start the server and run again"
                 ) from None
             text, finish = "", Finish.ABORTED
-        if request.session in self._aborted:
-            self._aborted.discard(request.session)
-            finish = Finish.ABORTED
         ids = self._codec.encode(turn_text(text)) if text else []
         if finish is Finish.STOP and (not ids or ids[-1] != request.stop_ids[0]):
             ids = [*ids, request.stop_ids[0]]
@@ -194,7 +181,8 @@ class EndpointEngine:
             "max_tokens": request.max_new,
             "seed": request.seed % 2**31,
             "stop": [TURN_END],
-            **self._sampling,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
         }
         answer = self._session().post(f"{self._base}/completions", json=body, timeout=self._timeout_s)
         answer.raise_for_status()
@@ -225,13 +213,17 @@ class EndpointEngine:
         return self._local.session
 
 
+def _nothing() -> None:
+    """Stands in until the loop gives its own call."""
+
+
 def _completion_of(request: GenerateRequest, ids: list[int], finish: Finish) -> Completion:
     return Completion(
         session=request.session,
         ids=ids,
         logprobs=[0.0] * len(ids),
         finish=finish,
-        policy_version=request.policy_version,
+        policy_version=EndpointEngine.version,
     )
 
 

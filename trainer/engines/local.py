@@ -14,7 +14,7 @@ kept as ids and recomputed later.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +27,7 @@ from transformers import PreTrainedConfig
 from trainer.engines.decoder import Decoder, Ids
 from trainer.engines.draw import sample, uniforms
 from trainer.engines.kv_cache import KVCache
+from trainer.engines.protocol import LiveWeights
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.engines.row_table import MAX_STOP_IDS, RowTable
 
@@ -63,8 +64,6 @@ class LocalEngine:
         engine: number in reports.
         capacity_tokens: most tokens cached at any moment, over all sessions.
         max_len: most tokens of one context, sampled ones included.
-        temperature: 0 is greedy; its log-probs are those at temperature 1.
-        top_p: below 1 for evaluation only.
     """
 
     def __init__(
@@ -73,18 +72,11 @@ class LocalEngine:
         engine: int,
         capacity_tokens: int,
         max_len: int,
-        temperature: float,
-        top_p: float = 1.0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        if temperature < 0:
-            raise ValueError(f"temperature {temperature}: must be 0 (greedy) or more")
-        if not 0 < top_p <= 1:
-            raise ValueError(f"top_p {top_p}: must be above 0 and at most 1")
         self.iteration = 0
         self._engine, self._capacity, self._max_len = engine, capacity_tokens, max_len
-        self._temperature, self._top_p = temperature, top_p
         self._device, self._dtype = torch.device(device), dtype
         self._model: StepModel | None = None
         self._version = -1
@@ -107,18 +99,31 @@ class LocalEngine:
 
     # --- weights -----------------------------------------------------------------------------------------
 
-    def load_weights(self, checkpoint: Path, version: int) -> None:
-        """Take a Hugging Face folder. ValueError when it cannot be decoded exactly."""
+    computes = True
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def call_when_done(self, wake: Callable[[], None]) -> None:
+        """Never called: completions appear inside `advance` only."""
+
+    def take_weights(self, source: Path | LiveWeights, version: int) -> None:
+        """Take a Hugging Face folder or a module's tensors. ValueError when they cannot be decoded exactly."""
+        if isinstance(source, LiveWeights):
+            self._take_tensors(source.tensors, source.config, version)
+        else:
+            self._take_folder(source, version)
+
+    def _take_folder(self, checkpoint: Path, version: int) -> None:
         decoder = Decoder.from_folder(
             checkpoint, max_len=self._max_len, device=self._device, dtype=self._dtype
         )
         self.use(decoder, version)
         self._checked = None
 
-    def load_state_dict(
-        self, state_dict: Mapping[str, Tensor], config: PreTrainedConfig, version: int
-    ) -> None:
-        """Take a copy of a transformers module's tensors; checked once per config, then trusted."""
+    def _take_tensors(self, state_dict: Mapping[str, Tensor], config: PreTrainedConfig, version: int) -> None:
+        """Copy the tensors; they are checked once per config, then trusted."""
         options = {"max_len": self._max_len, "device": self._device, "dtype": self._dtype}
         if self._checked == config.to_dict():
             cache = self._cache
@@ -146,6 +151,10 @@ class LocalEngine:
         for session in list(self._parked):
             self._forget(session)
 
+    def close(self) -> None:
+        """Free the weights and the cache."""
+        self._model = self._cache = None
+
     # --- requests ----------------------------------------------------------------------------------------
 
     def submit(self, request: GenerateRequest) -> None:
@@ -163,6 +172,10 @@ class LocalEngine:
             return f"asks for policy version {request.policy_version}, the engine holds {self._version}"
         if not request.ids or request.max_new < 1:
             return "needs at least one id and max_new >= 1"
+        if request.temperature < 0:
+            return f"temperature {request.temperature}: must be 0 (greedy) or more"
+        if not 0 < request.top_p <= 1:
+            return f"top_p {request.top_p}: must be above 0 and at most 1"
         if len(request.stop_ids) > MAX_STOP_IDS:
             return f"{len(request.stop_ids)} stop ids, at most {MAX_STOP_IDS} are supported"
         if len(request.ids) + request.max_new > most:
@@ -201,13 +214,13 @@ class LocalEngine:
             preemptions=self._num_preemptions,
         )
 
-    def advance(self, timeout_s: float = 0.0) -> list[Completion]:
-        """Run one decode iteration; `timeout_s` is for engines that wait."""
+    def advance(self) -> list[Completion]:
+        """Run one decode iteration; an idle one only counts."""
         self.iteration += 1
         done, self._aborted = self._aborted, []
         if self._in_flight:
             if self._model is None:
-                raise RuntimeError(f"engine {self._engine} has no weights: load_weights first")
+                raise RuntimeError(f"engine {self._engine} has no weights: take_weights first")
             if self._cache is None:
                 self._cache = self._model.allocate()
             if not self._make_room():
@@ -311,13 +324,29 @@ class LocalEngine:
         token_N = table.ids_NL[np.arange(width), position_N]
         scores_NV = model.step(cache, self._to_device(token_N), self._to_device(position_N))
         uniform_N = self._to_device(uniforms(table.seed_N[:width], table.num_sampled_N[:width]))
-        with torch.inference_mode():
-            drawn_N, logprob_N = sample(
-                scores_NV, uniform_N, temperature=self._temperature, top_p=self._top_p
-            )
+        drawn_N, logprob_N = self._draw(scores_NV, uniform_N)
         for row in table.record(drawn_N.cpu().numpy(), logprob_N.cpu().numpy()):
             stopped = table.ids_NL[row, table.position_N[row]] in table.stop_NK[row]
             self._finish(table.session(row), Finish.STOP if stopped else Finish.LENGTH, done)
+
+    @torch.inference_mode()
+    def _draw(self, scores_NV: Tensor, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Draw each live row at its request's settings; rows of equal settings are drawn in one call."""
+        table, width = self._table, len(scores_NV)
+        live_N = table.live_N[:width]
+        settings = set(zip(table.temperature_N[:width][live_N], table.top_p_N[:width][live_N], strict=True))
+        if len(settings) <= 1:
+            temperature, top_p = next(iter(settings), (1.0, 1.0))
+            return sample(scores_NV, uniform_N, temperature=float(temperature), top_p=float(top_p))
+        drawn_N = torch.zeros(width, dtype=torch.int64, device=scores_NV.device)
+        logprob_N = torch.zeros(width, device=scores_NV.device)
+        for temperature, top_p in sorted(settings):
+            equal_N = (table.temperature_N[:width] == temperature) & (table.top_p_N[:width] == top_p)
+            rows = self._to_device(np.flatnonzero(live_N & equal_N))
+            drawn_N[rows], logprob_N[rows] = sample(
+                scores_NV[rows], uniform_N[rows], temperature=float(temperature), top_p=float(top_p)
+            )
+        return drawn_N, logprob_N
 
     def _to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self._device)
@@ -338,7 +367,7 @@ class LocalEngine:
             ids=ids.tolist(),
             logprobs=logprob.tolist(),
             finish=finish,
-            policy_version=request.policy_version,
+            policy_version=self._version,
         )
 
     def _preempt(self, session: str) -> None:

@@ -1,48 +1,79 @@
-"""The border between the rollout loop and whatever generates tokens."""
+"""`Engine`: what the rollout loop and RL call on whatever generates tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from trainer.engines.requests import Completion, EngineReport, GenerateRequest
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedConfig
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWeights:
+    """Weights of a model in this process; an engine copies them."""
+
+    tensors: Mapping[str, Tensor]
+    """Parameters by their names in transformers; tied ones once."""
+    config: PreTrainedConfig
+
 
 class Engine(Protocol):
-    """Generates tokens. Sampling settings (temperature, top_p) belong to the engine, not to a request.
+    """Generates tokens for one rollout loop. Calls are not thread-safe; sampling settings travel with the request.
 
-    One engine serves one rollout loop; none of the calls is thread-safe. `advance` is the only one that computes.
+    Each submitted request yields one completion, whatever happens to it. A call that raises anything but ValueError
+    means that the engine is lost.
     """
 
-    iteration: int
-    """Decode iterations so far. A deterministic rollout rejoins a fixed number of iterations after it left."""
-
-    def submit(self, request: GenerateRequest) -> None:
-        """Accept one turn. Raises ValueError if the session is already in flight or the context cannot fit."""
+    @property
+    def computes(self) -> bool:
+        """True if `advance` computes in the caller's thread; False if the engine works by itself."""
         ...
 
-    def advance(self, timeout_s: float = 0.0) -> list[Completion]:
-        """Do one unit of work and return what finished, in order of session.
+    @property
+    def version(self) -> int:
+        """Policy version of the weights that it holds; completions repeat it."""
+        ...
 
-        A local engine runs one decode iteration (an idle one, when nothing runs, only counts). A remote
-        engine waits up to `timeout_s` for the next completions.
+    def call_when_done(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, from any thread, whenever `advance` has something to return."""
+        ...
+
+    def submit(self, request: GenerateRequest) -> None:
+        """Accept one turn. Raises ValueError if the session is already in flight or the request cannot be served."""
+        ...
+
+    def advance(self) -> list[Completion]:
+        """Return the completions so far, in order of session, without waiting for more.
+
+        An engine that computes here runs one decode iteration first.
         """
         ...
 
     def abort(self, session: str) -> None:
-        """Stop the session's request; it yields one Completion with finish `aborted`."""
+        """Stop the session's request; it yields one Completion with finish `aborted`. Ignores unknown sessions."""
         ...
-
-    def report(self) -> EngineReport: ...
 
     def release(self, session: str) -> None:
-        """Forget the session's cache. Unknown sessions are ignored."""
+        """Forget the session's cache. Ignores unknown sessions."""
         ...
 
-    def load_weights(self, checkpoint: Path, version: int) -> None:
-        """Take the weights of a checkpoint folder as `version`."""
+    def report(self) -> EngineReport | None:
+        """The engine's state, or None if it does not know it."""
         ...
 
-    def reset_prefix_cache(self) -> None:
-        """Drop every cached context; due after each change of weights (public fault B43)."""
+    def take_weights(self, source: Path | LiveWeights, version: int) -> None:
+        """Take the weights of a checkpoint folder or of this process as `version`; drops every cached context (B43).
+
+        Raises RuntimeError while requests are in flight.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free threads and memory; no call may follow."""
         ...

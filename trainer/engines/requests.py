@@ -26,6 +26,10 @@ class GenerateRequest:
     seed: int
     """Seed of this turn's sampling; unique per (run, step, problem, sample, turn) (public fault B30)."""
     stop_ids: tuple[int, ...]
+    temperature: float
+    """0 is greedy; log-probs are then those at temperature 1."""
+    top_p: float = 1.0
+    """Below 1 for evaluation only; narrows what can be drawn and leaves log-probs alone."""
     session: str
     """The trajectory; at most one request of a session is in flight."""
     policy_version: int
@@ -49,7 +53,7 @@ class EngineReport:
 
     engine: int
     t: float
-    """The engine's own count or clock. A loop that counts otherwise puts its own time before a policy hears it."""
+    """The engine's own count or clock; the loop replaces it by its own time before it calls a policy."""
     free_kv_tokens: int
     capacity_tokens: int
     running: int

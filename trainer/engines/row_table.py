@@ -40,6 +40,8 @@ class RowTable:
         self.num_sampled_N = np.zeros(_FIRST_ROWS, np.int64)
         self.max_new_N = np.zeros(_FIRST_ROWS, np.int64)
         self.seed_N = np.zeros(_FIRST_ROWS, np.uint64)
+        self.temperature_N = np.ones(_FIRST_ROWS)
+        self.top_p_N = np.ones(_FIRST_ROWS)
         self.live_N = np.zeros(_FIRST_ROWS, bool)
 
     @property
@@ -97,6 +99,7 @@ class RowTable:
         self.num_sampled_N[row] = len(logprob)
         self.max_new_N[row] = request.max_new
         self.seed_N[row] = seed_words([request.seed])[0]
+        self.temperature_N[row], self.top_p_N[row] = request.temperature, request.top_p
         self.live_N[row] = True
         return row
 
@@ -198,5 +201,7 @@ _ARRAYS = (
     "num_sampled_N",
     "max_new_N",
     "seed_N",
+    "temperature_N",
+    "top_p_N",
     "live_N",
 )

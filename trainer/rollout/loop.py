@@ -5,15 +5,16 @@ A rollout that calls the tool leaves its engine at once. Deterministic runs let 
 `rejoin_iterations` cycles later, waiting for a slower tool, so that batches, and with them every rounding, depend
 on weights, seeds and tool results only (design: determinism). Otherwise it rejoins as soon as its result is there.
 
+The loop waits in one place (`trainer.rollout.wake`) for completions of all engines, tool results and timers. An engine
+whose call raises is lost: its rollouts start their turn again elsewhere, from the ids they have.
+
 Not here: weights, grading, selection. Ids are appended as sampled and never re-tokenised (public faults B9, B10).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat, Codec, ParsedTurn, response_text
 from trainer.rollout.draft import RolloutDraft
 from trainer.rollout.task import RolloutSettings, Task
+from trainer.rollout.wake import Wake
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 
@@ -50,6 +52,8 @@ class RolloutClock:
     num_retries: int
     num_near_limit: int = 0
     """Calls so near a time limit that the clock may have decided how they ended."""
+    num_restarts: int = 0
+    """Turns begun again because their engine was lost."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,12 +64,21 @@ class _Live:
     parsed: ParsedTurn | None = None
     call: ToolCall | None = None
     future: Future[ToolResult] | None = None
+    """Of the call under way; None between a lost call and the next try."""
+    result: ToolResult | None = None
+    engine: int | None = None
+    """Engine that holds its cache."""
     due: int = 0
     """Cycle of the rejoin."""
     submitted_at: float = 0.0
+    timer: float = 0.0
+    """When the call under way counts as lost, or when a lost one is tried again."""
     num_calls: int = 0
+    num_tries: int = 0
+    """Of the call under way."""
     num_retries: int = 0
     num_near_limit: int = 0
+    num_restarts: int = 0
     tool_s: float = 0.0
     cpu_s: float = 0.0
     queue_s: float = 0.0
@@ -82,6 +95,7 @@ class _Live:
             queue_s=self.queue_s,
             num_retries=self.num_retries,
             num_near_limit=self.num_near_limit,
+            num_restarts=self.num_restarts,
         )
 
 
@@ -98,8 +112,11 @@ class RolloutLoop:
     engine_s: float = 0.0
     """Wall seconds spent inside engines."""
     wait_s: float = 0.0
-    """Wall seconds in which everything waited for a tool."""
+    """Wall seconds in which the loop waited for a tool or an engine."""
     cycle: int = 0
+    wake: Wake = field(default_factory=Wake)
+    lost: dict[int, Exception] = field(default_factory=dict)
+    """Engines that raised, and what."""
     _live: dict[str, _Live] = field(default_factory=dict)
     _away: dict[str, _Live] = field(default_factory=dict)
     """Rollouts that wait for their tool, in order of leaving."""
@@ -115,8 +132,24 @@ class RolloutLoop:
             )
         self._turn_end_id = ids[0]
 
+    @property
+    def _t(self) -> float:
+        """What policies are given as the time: cycles in deterministic runs, else seconds."""
+        return float(self.cycle) if self.settings.rejoin_iterations is not None else self.wake.now()
+
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Rollout, RolloutClock]]:
-        """Yield each task's rollout as it ends. Order is repeatable in deterministic runs."""
+        """Yield each task's rollout as it ends. Order is repeatable in deterministic runs.
+
+        Raises the error of the last engine when none is left.
+        """
+        for engine in self.engines:
+            engine.call_when_done(self.wake.call)
+        try:
+            yield from self._run(tasks)
+        finally:
+            self._abandon()
+
+    def _run(self, tasks: Sequence[Task]) -> Iterator[tuple[Rollout, RolloutClock]]:
         for task in tasks:
             unfit = self._begin(RolloutDraft.of(task, self.settings))
             if unfit is not None:
@@ -124,7 +157,8 @@ class RolloutLoop:
         while self._live:
             for live in self._returning():
                 yield from self._finish_if_ended(self._rejoin(live), live)
-            for completion in self._advance_engines():
+            completions = self._advance_engines()
+            for completion in completions:
                 live = self._live[completion.session]
                 yield from self._finish_if_ended(self._end_turn(live, completion), live)
 
@@ -153,22 +187,37 @@ class RolloutLoop:
             max_new=self.settings.max_response - live.draft.response_len,
             first=first,
         )
-        self._assign(self.policy.on_arrive(arrival, float(self.cycle)))
+        self._assign(self.policy.on_arrive(arrival, self._t))
 
     def _assign(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:
-            draft = self._live[assignment.session].draft
-            self._decoding[assignment.session] = assignment.engine
-            self.engines[assignment.engine].submit(
-                GenerateRequest(
-                    ids=draft.ids,
-                    max_new=self.settings.max_response - draft.response_len,
-                    seed=draft.turn_seed,
-                    stop_ids=(self._turn_end_id,),
-                    session=assignment.session,
-                    policy_version=self.settings.policy_version,
-                )
-            )
+            live, number = self._live[assignment.session], assignment.engine
+            if number in self.lost:  # during an earlier one of these assignments
+                self._arrive(live, first=False)
+                continue
+            if live.engine not in (None, number):
+                self.engines[live.engine].release(live.session)
+            live.engine = self._decoding[live.session] = number
+            try:
+                self.engines[number].submit(self._request(live.draft))
+            except ValueError:  # the request is at fault, not the engine
+                del self._decoding[live.session]
+                raise
+            except Exception as error:
+                self._lose(number, error)
+
+    def _request(self, draft: RolloutDraft) -> GenerateRequest:
+        """The next turn of a rollout."""
+        return GenerateRequest(
+            ids=draft.ids,
+            max_new=self.settings.max_response - draft.response_len,
+            seed=draft.turn_seed,
+            stop_ids=(self._turn_end_id,),
+            temperature=self.settings.temperature,
+            top_p=self.settings.top_p,
+            session=draft.session,
+            policy_version=self.settings.policy_version,
+        )
 
     def _end_turn(self, live: _Live, completion: Completion) -> Rollout | None:
         """Append what was sampled and decide what follows; returns the rollout where it ended."""
@@ -198,7 +247,8 @@ class RolloutLoop:
     def _leave(self, live: _Live, parsed: ParsedTurn) -> None:
         """The rollout makes room on its engine while its call runs."""
         live.parsed, live.due = parsed, self.cycle + (self.settings.rejoin_iterations or 0)
-        live.future = None
+        live.call = live.result = None
+        live.num_tries = 0
         if parsed.call is CallKind.EXECUTED:
             live.num_calls += 1
             code, stdin = self.chat.program(parsed)
@@ -210,15 +260,21 @@ class RolloutLoop:
                 limits=self.settings.limits,
                 seed=derive_seed(live.draft.seed, "call", live.num_calls),
             )
-            live.future, live.submitted_at = self.tool.submit(live.call), time.monotonic()
+            self._ask(live, live.call)
         self._away[live.session] = live
-        self._assign(self.policy.on_turn_end(live.session, float(self.cycle), len(live.draft.ids)))
+        self._assign(self.policy.on_turn_end(live.session, self._t, len(live.draft.ids)))
+
+    def _ask(self, live: _Live, call: ToolCall) -> None:
+        live.num_tries += 1
+        live.submitted_at = self.wake.now()
+        live.timer = live.submitted_at + TOOL_DEADLINE_S + call.limits.wall_s
+        live.future = self.tool.submit(call)
+        live.future.add_done_callback(lambda _: self.wake.call())
 
     def _rejoin(self, live: _Live) -> Rollout | None:
         """Show the model the result of its call; returns the rollout where it ended."""
-        draft, parsed = live.draft, live.parsed
+        draft, parsed, result = live.draft, live.parsed, live.result
         assert parsed is not None
-        result = self._result_of(live)
         if result is not None and result.status.is_ours:
             return draft.end(StopReason.ABORTED, f"tool: {result.status}")
         if result is not None:
@@ -232,43 +288,45 @@ class RolloutLoop:
         self._arrive(live, first=False)
         return None
 
-    def _result_of(self, live: _Live) -> ToolResult | None:
-        """Wait for the call. A call that the infrastructure lost is retried, except in a lost session."""
-        if live.future is None or live.call is None:
-            return None
-        result = self._wait(live)
-        for _ in range(self.settings.num_retries):
-            if not result.status.is_ours or result.status is Status.SESSION_LOST:
-                break
-            live.num_retries += 1
-            live.future, live.submitted_at = self.tool.submit(live.call), time.monotonic()
-            result = self._wait(live)
-        return result
+    def _is_answered(self, live: _Live) -> bool:
+        """True once the call of the turn, if it has one, has the result that counts.
 
-    def _wait(self, live: _Live) -> ToolResult:
+        A call that the infrastructure lost is tried again after a pause; a lost session never is.
+        """
+        if live.call is None or live.result is not None:
+            return True
+        if live.future is None:
+            if self.wake.now() < live.timer:
+                return False
+            self._ask(live, live.call)
         assert live.future is not None
-        assert live.call is not None
-        began = time.monotonic()
-        try:
-            result = live.future.result(timeout=TOOL_DEADLINE_S + live.call.limits.wall_s)
-        except FutureTimeoutError:
+        if live.future.done():
+            result = live.future.result()
+        elif self.wake.now() >= live.timer:
             result = ToolResult(id=live.call.id, status=Status.LOST)
-        self.wait_s += time.monotonic() - began
-        live.tool_s += time.monotonic() - live.submitted_at
+        else:
+            return False
+        live.tool_s += self.wake.now() - live.submitted_at
         live.cpu_s += result.cpu_s
         live.queue_s += result.queue_s
         live.num_near_limit += is_near_limit(result, live.call.limits)
-        return result
+        can_return = result.status.is_ours and result.status is not Status.SESSION_LOST
+        if not can_return or live.num_tries > self.settings.num_retries:
+            live.result = result
+            return True
+        live.num_retries += 1
+        live.future, live.timer = None, self.wake.now() + RETRY_PAUSE_S * 2 ** (live.num_tries - 1)
+        return False
 
     def _finish_if_ended(self, ended: Rollout | None, live: _Live) -> Iterator[tuple[Rollout, RolloutClock]]:
         if ended is None:
             return
         del self._live[live.session]
-        for engine in self.engines:
-            engine.release(live.session)
+        if live.engine is not None:
+            self.engines[live.engine].release(live.session)
         if self.chat.session and live.num_calls:
             self.tool.close_session(live.session)
-        self._assign(self.policy.on_finish(live.session, float(self.cycle), len(ended.ids)))
+        self._assign(self.policy.on_finish(live.session, self._t, len(ended.ids)))
         yield ended, live.clock
 
     # --- all rollouts --------------------------------------------------------------------------------------
@@ -276,34 +334,94 @@ class RolloutLoop:
     def _returning(self) -> list[_Live]:
         """Rollouts that rejoin in this cycle, in order of leaving."""
         if self.settings.rejoin_iterations is None:
-            back = [live for live in self._away.values() if live.future is None or live.future.done()]
-            if not back and self._away and not self._decoding:
-                back = [next(iter(self._away.values()))]
+            back = [live for live in self._away.values() if self._is_answered(live)]
         else:
             if not self._decoding and self._away:
                 self.cycle = max(self.cycle, min(live.due for live in self._away.values()))
             back = [live for live in self._away.values() if live.due <= self.cycle]
+            while pending := [live for live in back if not self._is_answered(live)]:
+                self._wait(pending)
         for live in back:
             del self._away[live.session]
         return back
 
     def _advance_engines(self) -> list[Completion]:
-        if not self._decoding:
-            if not self._away and self._live:
+        """The completions of one cycle; waits for anything to happen if there is nothing to compute."""
+        if not self._decoding and not self._away:
+            if self._live:
                 raise RuntimeError(f"the scheduler holds {len(self._live)} rollouts and admits none")
             return []
-        began = time.monotonic()
+        if not self._decoding:
+            if self.settings.rejoin_iterations is None:
+                self._wait(self._away.values())
+            return []
+        began = self.wake.now()
         self.cycle += 1
-        completions = [completion for engine in self.engines for completion in engine.advance()]
-        self.engine_s += time.monotonic() - began
+        completions = self._collect()
+        self.engine_s += self.wake.now() - began
         for completion in completions:
             del self._decoding[completion.session]
-        for engine in self.engines:
-            # The policy sees the loop's time only, so that a repeated run repeats its decisions.
-            self._assign(self.policy.on_report(replace(engine.report(), t=float(self.cycle))))
+        for number, engine in enumerate(self.engines):
+            report = engine.report() if number not in self.lost else None
+            if report is not None:
+                # All policies use the loop's time, so that a repeated run repeats its decisions.
+                self._assign(self.policy.on_report(replace(report, t=self._t)))
+        computing = any(self.engines[number].computes for number in self._decoding.values())
+        if not completions and not computing:
+            self._wait(self._away.values())
         return completions
+
+    def _collect(self) -> list[Completion]:
+        """Advance each engine that is left."""
+        completions: list[Completion] = []
+        for number, engine in enumerate(self.engines):
+            if number not in self.lost:
+                try:
+                    completions += engine.advance()
+                except Exception as error:
+                    self._lose(number, error)
+        return completions
+
+    def _lose(self, number: int, error: Exception) -> None:
+        """Start the turns of a lost engine again elsewhere; raises its error when no engine is left."""
+        self.lost[number] = error
+        if len(self.lost) == len(self.engines):
+            raise error
+        print(f"engine {number} is lost: {type(error).__name__}: {error}"[:300], flush=True)
+        self.policy.on_engine_lost(number, self._t)
+        for live in self._live.values():
+            if live.engine == number:
+                live.engine = None
+        for session in [session for session, engine in self._decoding.items() if engine == number]:
+            del self._decoding[session]
+            self._live[session].num_restarts += 1
+            self._arrive(self._live[session], first=False)
+
+    def _wait(self, away: Iterable[_Live]) -> None:
+        """Wait until an engine or a tool reports something, or until the first timer of these rollouts."""
+        began = self.wake.now()
+        timers = [live.timer for live in away if live.call is not None and live.result is None]
+        self.wake.wait(max(0.0, min(timers) - began) if timers else None)
+        self.wait_s += self.wake.now() - began
+
+    def _abandon(self) -> None:
+        """Abort what is in flight when the caller stops early, so that the next batch finds idle engines."""
+        flying = {session: n for session, n in self._decoding.items() if n not in self.lost}
+        for session, number in flying.items():
+            self.engines[number].abort(session)
+        while flying:
+            ended = [done for number in set(flying.values()) for done in self.engines[number].advance()]
+            for completion in ended:
+                flying.pop(completion.session, None)
+            if not ended:
+                self._wait([])
+        for live in self._live.values():
+            if live.engine is not None and live.engine not in self.lost:
+                self.engines[live.engine].release(live.session)
 
 
 TOOL_DEADLINE_S = 120.0
 """Waiting for a result beyond the call's own wall limit; queueing counts into it."""
+RETRY_PAUSE_S = 0.05
+"""Before a lost call is tried again; doubles with each try."""
 _NO_CLOCK = RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)

@@ -13,6 +13,7 @@ from records.errors import ConfigError
 from records.files import read_json
 from records.trajectory import Rollout
 from trainer.engines.local import LocalEngine
+from trainer.engines.protocol import Engine, LiveWeights
 from trainer.rollout.chat import ChatFormat, rollout_chat
 from trainer.rollout.loop import RolloutClock, RolloutLoop, Tool
 from trainer.rollout.task import RolloutSettings, Task
@@ -28,7 +29,7 @@ from trainer.update.grpo import GrpoTrainer
 class Sampler:
     """Samples batches of tasks under one checkpoint's weights, which may change between batches."""
 
-    engine: LocalEngine
+    engine: Engine
     tool: Tool
     chat: ChatFormat
     codec: FolderCodec
@@ -51,9 +52,8 @@ class Sampler:
         self.engine_s, self.wait_s = loop.engine_s, loop.wait_s
 
     def take_weights(self, trainer: GrpoTrainer, version: int) -> None:
-        """Weights of a trainer in this process; every cached context goes with the old ones (public fault B43)."""
-        self.engine.load_state_dict(trainer.export_weights(), trainer.model.config, version)
-        self.engine.reset_prefix_cache()
+        """Give the engine the weights of a trainer in this process."""
+        self.engine.take_weights(LiveWeights(trainer.export_weights(), trainer.model.config), version)
 
 
 def scheduling_policy(rollout: RolloutSection) -> Policy:
@@ -78,8 +78,6 @@ def open_sampler(
         engine=0,
         capacity_tokens=rollout.kv_tokens,
         max_len=settings.max_prompt + settings.max_response,
-        temperature=settings.temperature,
-        top_p=settings.top_p,
         device=runtime.device,
     )
     if rollout.tool.state == "off":

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from trainer.engines.requests import EngineReport
 from trainer.scheduling.admission_queue import AdmissionQueue
-from trainer.scheduling.policy import Arrival, Assignment
+from trainer.scheduling.policy import LOST, Arrival, Assignment
 from trainer.scheduling.running_rows import RunningRow, RunningRows
 from trainer.scheduling.survival import NUM_BINS, SurvivalCurve
 
@@ -47,6 +47,7 @@ class _EngineState:
     forecast_t: float = 0.0
     has_waiting: bool = False
     """By its last report; such an engine gets nothing new."""
+    lost: bool = False
     slack: float = 0.0
     """Capacity less forecast at its fullest; the engine with most takes the next rollout."""
 
@@ -129,6 +130,16 @@ class ForecastPolicy:
         context = row.context if context_tokens is None else context_tokens
         self._place(number, session, RunningRow(prompt=row.prompt, context=context, t=t, decoding=False))
         return []
+
+    def on_engine_lost(self, engine: int, t: float) -> None:
+        """Forget the engine's rows; it has no slack from now on."""
+        for session in [session for session, number in self._engine_of.items() if number == engine]:
+            self._remove(engine, session)
+            del self._engine_of[session]
+        self._engines[engine].lost = True
+        self._largest = max(state.capacity for state in self._engines if not state.lost)
+        self._used[engine] = LOST
+        self._set_slack(engine)
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """Learn the length, forecast the engine anew, admit what fits."""
@@ -222,9 +233,8 @@ class ForecastPolicy:
     def _set_slack(self, number: int) -> None:
         state = self._engines[number]
         need = state.mean_H + _DEVIATIONS * np.sqrt(state.variance_H)
-        state.slack = (
-            -inf if state.has_waiting and self._rows.num_rows(number) else state.capacity - float(need.max())
-        )
+        takes_nothing = state.lost or (state.has_waiting and self._rows.num_rows(number))
+        state.slack = -inf if takes_nothing else state.capacity - float(need.max())
         heapq.heappush(self._most_slack, (-state.slack, number))
 
     def _assign(self, t: float) -> list[Assignment]:
@@ -258,6 +268,8 @@ class ForecastPolicy:
     def _admits(self, number: int, arrival: Arrival) -> bool:
         """An empty engine always takes one, so nothing waits for ever."""
         state = self._engines[number]
+        if state.lost:
+            return False
         if not self._rows.num_rows(number):
             return True
         if state.has_waiting:

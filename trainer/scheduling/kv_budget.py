@@ -86,6 +86,12 @@ class KvBudgetPolicy:
             self._rollouts[session].context = context_tokens
         return []
 
+    def on_engine_lost(self, engine: int, t: float) -> None:
+        """Forget the engine's rollouts; nothing fits it from now on."""
+        self._rollouts = {name: one for name, one in self._rollouts.items() if one.engine != engine}
+        self._capacities[engine] = 0
+        self._move(engine, -self._unreserved[engine])
+
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """Give the reserve back. Without `context_tokens` the last arrival's length is what was seen."""
         rollout = self._rollouts.pop(session, None)

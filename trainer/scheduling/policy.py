@@ -14,7 +14,7 @@ from trainer.engines.requests import EngineReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A turn that wants an engine: the first of a rollout, or one that comes back from its tool."""
+    """A turn that needs an engine: the first of a rollout, one after a tool call, or one whose engine was lost."""
 
     session: str
     group: str
@@ -33,6 +33,10 @@ class Assignment:
     engine: int
 
 
+LOST = 10**9
+"""Added to the load of a lost engine, so that it is never the least loaded one."""
+
+
 class Policy(Protocol):
     """Every call returns the assignments it makes possible; an arrival is assigned exactly once."""
 
@@ -42,6 +46,13 @@ class Policy(Protocol):
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """The session left its engine for a tool; its cache stays there. `context_tokens`: its length now."""
+        ...
+
+    def on_engine_lost(self, engine: int, t: float) -> None:
+        """The engine takes nothing more and its caches are gone; rollouts that were there arrive again.
+
+        At least one engine is left.
+        """
         ...
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:

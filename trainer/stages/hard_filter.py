@@ -72,7 +72,7 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
     with WorkDir.open(folder.work("filter"), fingerprint) as work:
         began = time.monotonic()
         with open_sampler(checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
-            sampler.engine.load_weights(checkpoint, version=0)
+            sampler.engine.take_weights(checkpoint, version=0)
             rollouts = sample_in_chunks(
                 sampler, tasks, work, name=ROLLOUTS, label="filter", policy_version=0, grade=grade
             )

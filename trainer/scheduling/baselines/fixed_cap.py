@@ -6,7 +6,7 @@ import heapq
 
 from trainer.engines.requests import EngineReport
 from trainer.scheduling.admission_queue import AdmissionQueue
-from trainer.scheduling.policy import Arrival, Assignment
+from trainer.scheduling.policy import LOST, Arrival, Assignment
 
 
 class FixedCapPolicy:
@@ -39,6 +39,10 @@ class FixedCapPolicy:
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         return []
+
+    def on_engine_lost(self, engine: int, t: float) -> None:
+        self._engine_of = {name: one for name, one in self._engine_of.items() if one != engine}
+        self._count(engine, LOST)
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         engine = self._engine_of.pop(session, None)

@@ -19,7 +19,7 @@ class StaticSplitPolicy:
     """
 
     def __init__(self, num_engines: int, *, together: bool, seed: int = 0) -> None:
-        self._num_engines, self._together = num_engines, together
+        self._engines, self._together = list(range(num_engines)), together
         self._rng = Random(seed)
         self._deck: list[int] = []
         self._engine_of: dict[str, int] = {}
@@ -36,15 +36,21 @@ class StaticSplitPolicy:
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         return []
 
+    def on_engine_lost(self, engine: int, t: float) -> None:
+        self._engines.remove(engine)
+        self._deck = [one for one in self._deck if one != engine]
+        self._engine_of = {name: one for name, one in self._engine_of.items() if one != engine}
+        self._engine_of_group = {name: one for name, one in self._engine_of_group.items() if one != engine}
+
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         self._engine_of.pop(session, None)
         return []
 
     def _deal(self, group: str) -> int:
         if self._together:
-            next_engine = len(self._engine_of_group) % self._num_engines
+            next_engine = self._engines[len(self._engine_of_group) % len(self._engines)]
             return self._engine_of_group.setdefault(group, next_engine)
         if not self._deck:
-            self._deck = list(range(self._num_engines))
+            self._deck = list(self._engines)
             self._rng.shuffle(self._deck)
         return self._deck.pop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from trainer.engines.requests import EngineReport
-from trainer.scheduling.policy import Arrival, Assignment
+from trainer.scheduling.policy import LOST, Arrival, Assignment
 
 
 class StickyPolicy:
@@ -32,6 +32,10 @@ class StickyPolicy:
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         return []
+
+    def on_engine_lost(self, engine: int, t: float) -> None:
+        self._engine_of = {name: one for name, one in self._engine_of.items() if one != engine}
+        self._count(engine, LOST)
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         engine = self._engine_of.pop(session, None)

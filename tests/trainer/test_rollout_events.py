@@ -1,0 +1,184 @@
+"""Engines that are slow, die or are left, and calls that are lost: what the rollout loop makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from records.problem import Problem
+from records.tool_call import Status
+from records.trajectory import Rollout, StopReason
+from tests.trainer.fakes import (
+    ANSWER,
+    AdmitAll,
+    FakeWake,
+    ScriptedEngine,
+    ScriptedTool,
+    TimedEngine,
+    a_loop,
+    call_text,
+    script,
+)
+from trainer.rollout.loop import RolloutClock, RolloutLoop
+from trainer.rollout.task import Task
+from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
+from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
+from trainer.scheduling.baselines.static_split import StaticSplitPolicy
+from trainer.scheduling.baselines.sticky import StickyPolicy
+from trainer.scheduling.forecast import ForecastPolicy
+from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.policy import Arrival, Assignment, Policy
+
+POLICIES: dict[str, Callable[[int], Policy]] = {
+    "kv budget": lambda n: KvBudgetPolicy([8000] * n),
+    "forecast": lambda n: ForecastPolicy([8000] * n),
+    "fixed cap": lambda n: FixedCapPolicy(n, cap=2),
+    "sticky": StickyPolicy,
+    "least in flight": LeastInFlightPolicy,
+    "static, shuffled": lambda n: StaticSplitPolicy(n, together=False),
+    "static, together": lambda n: StaticSplitPolicy(n, together=True),
+}
+TWO_CALLS = script(call_text(), call_text(), ANSWER)
+
+
+class Turns(AdmitAll):
+    """Sends each sample's arrivals to the engines of its list, one after the other; a lost engine to the last."""
+
+    def __init__(self, *engines_of_sample: list[int]) -> None:
+        self.engines_of_sample = engines_of_sample
+
+    def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]:
+        engines = self.engines_of_sample[int(arrival.session.rsplit("/", 1)[1])]
+        return [
+            Assignment(session=arrival.session, engine=engines.pop(0) if len(engines) > 1 else engines[0])
+        ]
+
+
+def loop_of(
+    engines: list[Any], policy: Policy, tool: ScriptedTool, rejoin_iterations: int | None = None
+) -> RolloutLoop:
+    loop = a_loop(engines[0], tool)
+    settings = replace(loop.settings, rejoin_iterations=rejoin_iterations)
+    return replace(loop, engines=engines, policy=policy, settings=settings)
+
+
+def run(loop: RolloutLoop, num: int) -> list[tuple[Rollout, RolloutClock]]:
+    problem = Problem(id="p", prompt="what is 2 + 2?", answer="4")
+    return list(loop.run([Task(problem=problem, sample=sample, step=5) for sample in range(num)]))
+
+
+def test_a_rollout_on_a_fast_engine_takes_the_time_of_the_fast_one() -> None:
+    tool = ScriptedTool(after_s=0.5)
+    fast = TimedEngine(TWO_CALLS, clock=tool.wake, turn_s=1.0)
+    slow = TimedEngine(TWO_CALLS, clock=tool.wake, turn_s=50.0)
+    loop = loop_of([slow, fast], Turns([0], [1]), tool)
+    ended = [
+        (rollout.sample, tool.wake.now())
+        for rollout, _ in loop.run(
+            [Task(problem=Problem(id="p", prompt="2", answer="4"), sample=s) for s in (0, 1)]
+        )
+    ]
+    assert ended == [(1, 3 * 1.0 + 2 * 0.5), (0, 3 * 50.0 + 2 * 0.5)]
+
+
+def test_a_rollout_that_moves_releases_the_engine_that_it_leaves() -> None:
+    engines = [ScriptedEngine(TWO_CALLS), ScriptedEngine(script(call_text(), ANSWER))]
+    run(loop_of(engines, Turns([0, 1, 1]), ScriptedTool()), 1)
+    assert engines[0].calls == ["release rl1/5/p/0"]
+    assert engines[1].calls == ["release rl1/5/p/0"]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_rollouts_of_an_engine_that_dies_end_on_the_others_from_the_ids_they_had(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = ScriptedTool(after_s=0.3)
+    engines = [
+        TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=1.5),
+        TimedEngine(TWO_CALLS, clock=tool.wake),
+    ]
+    # The fake answers by the number of turns that it has seen, so both engines count alike.
+    engines[1].num_turns = engines[0].num_turns
+    pairs = run(loop_of(engines, POLICIES[name](2), tool), 6)
+    assert [rollout.stop for rollout, _ in pairs] == [StopReason.ANSWER] * 6
+    assert sorted(rollout.sample for rollout, _ in pairs) == list(range(6))
+    assert len({tuple(rollout.ids) for rollout, _ in pairs}) == 1
+    assert sum(clock.num_restarts for _, clock in pairs) > 0
+    assert "engine 0 is lost: ConnectionError: the engine is gone" in capsys.readouterr().out
+
+
+def test_the_error_of_the_last_engine_ends_the_batch() -> None:
+    tool = ScriptedTool()
+    engines = [TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=s) for s in (0.5, 1.5)]
+    with pytest.raises(ConnectionError, match="gone"):
+        run(loop_of(engines, StickyPolicy(2), tool), 4)
+
+
+def test_a_lost_call_is_tried_again_after_a_pause_in_which_others_go_on() -> None:
+    tool = ScriptedTool(statuses=[Status.LOST, Status.LOST])
+    engine = ScriptedEngine(
+        lambda session, turn: call_text() if session.endswith("0") and not turn else ANSWER
+    )
+    pairs = run(loop_of([engine], AdmitAll(), tool), 2)
+    assert [(rollout.sample, clock.num_retries) for rollout, clock in pairs] == [(1, 0), (0, 2)]
+    assert tool.wake.now() > 0
+
+
+def test_a_call_without_an_answer_is_lost_at_its_deadline() -> None:
+    tool = ScriptedTool(after_s=10**6)
+    ((rollout, clock),) = run(loop_of([ScriptedEngine(TWO_CALLS)], AdmitAll(), tool), 1)
+    assert (rollout.stop, rollout.detail, clock.num_retries) == (StopReason.ABORTED, "tool: lost", 2)
+
+
+def test_a_caller_that_stops_early_leaves_idle_engines_behind() -> None:
+    tool = ScriptedTool()
+    engine = TimedEngine(script(ANSWER, ANSWER), clock=tool.wake)
+    loop = loop_of([engine], AdmitAll(), tool)
+    tasks = [Task(problem=Problem(id="p", prompt="2", answer="4"), sample=sample) for sample in (0, 1)]
+    engine.turn_s = 1.0
+    rollouts = loop.run(tasks)
+    first, _ = next(rollouts)
+    rollouts.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert first.sample == 0
+    assert not engine.waiting
+    assert {call.split()[0] for call in engine.calls} <= {"abort", "release"}
+    assert engine.advance() == []
+
+
+@given(
+    name=st.sampled_from(sorted(POLICIES)),
+    turns=st.lists(st.integers(0, 2), min_size=1, max_size=8),
+    deaths=st.lists(st.floats(0.1, 12.0), min_size=0, max_size=2),
+    turn_s=st.lists(st.floats(0.1, 3.0), min_size=3, max_size=3),
+    tool_s=st.floats(0.0, 2.0),
+    lost=st.lists(st.sampled_from([Status.LOST, Status.OK, Status.ERROR]), max_size=6),
+)
+def test_every_rollout_ends_exactly_once_for_any_order_of_events(
+    name: str, turns: list[int], deaths: list[float], turn_s: list[float], tool_s: float, lost: list[Status]
+) -> None:
+    tool = ScriptedTool(after_s=tool_s, statuses=list(lost))
+
+    def text(session: str, turn: int) -> str:
+        return call_text() if turn < turns[int(session.rsplit("/", 1)[1])] else ANSWER
+
+    engines = [TimedEngine(text, clock=tool.wake, turn_s=seconds) for seconds in turn_s]
+    for engine, dies_at_s in zip(engines, deaths, strict=False):
+        engine.dies_at_s = dies_at_s
+        engine.num_turns = engines[-1].num_turns
+    engines[1].num_turns = engines[-1].num_turns
+    pairs = run(loop_of(engines, POLICIES[name](3), tool), len(turns))
+    assert sorted(rollout.sample for rollout, _ in pairs) == list(range(len(turns)))
+    for rollout, _ in pairs:
+        assert rollout.stop in (StopReason.ANSWER, StopReason.ABORTED)
+        assert len(rollout.ids) == len(rollout.mask) == len(rollout.logprob)
+    assert not any(engine.waiting for engine in engines if engine.dies_at_s > tool.wake.now())
+
+
+def test_fake_wake_refuses_to_wait_for_nothing() -> None:
+    with pytest.raises(AssertionError, match="never happens"):
+        FakeWake().wait(None)

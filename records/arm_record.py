@@ -23,7 +23,7 @@ class CurvePoint(Stored):
     rollouts: Annotated[float, Field(ge=0)]
     sampled_tokens: Annotated[float, Field(ge=0)]
     seconds: Annotated[float, Field(ge=0)]
-    """Of rollout and update on the machine at hand."""
+    """Of rollout and update on this machine."""
     accuracy: Share | None = None
     tool_error_frac_correct: Share | None = None
     response_len_correct_mean: float | None = None

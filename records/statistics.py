@@ -478,16 +478,3 @@ def _difference_bounds(d: Floats, seed: int, confidence: float, resamples: int) 
     drawn = bootstrap_means(d, seed=seed, resamples=resamples)
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
-
-
-def within_margin(difference: Interval | PairedDifference, margin: float) -> bool:
-    """Equivalence by interval inclusion (two one-sided tests): does the interval lie inside (-margin, margin)?
-
-    A 90% interval gives the usual 5% test; a 95% interval is stricter. The margin is fixed before the run.
-
-    >>> within_margin(Interval(value=0.0, low=-0.01, high=0.01, method="t", num=9), 0.02)
-    True
-    >>> within_margin(Interval(value=0.0, low=-0.03, high=0.01, method="t", num=9), 0.02)
-    False
-    """
-    return -margin < difference.low and difference.high < margin

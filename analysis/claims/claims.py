@@ -26,7 +26,7 @@ MIN_SEEDS = 5
 
 
 class Verdict(StrEnum):
-    """What a run says about a claim."""
+    """Outcome of a claim in one run."""
 
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"

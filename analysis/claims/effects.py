@@ -25,7 +25,7 @@ from records.stages import LAST
 from records.statistics import PairedDifference, paired_difference, t_interval
 
 ENTROPY_CHECKPOINT = LAST
-"""The checkpoint whose tokens the entropy claims are about; the last one scored stands in."""
+"""The checkpoint whose tokens the entropy claims are about; the last one scored replaces it where it is absent."""
 
 PAPER_STEP_ROLLOUTS = 512 * 32
 """Prompts per step times rollouts per prompt (paper section 4.3)."""
@@ -151,7 +151,7 @@ def score_level(scores: list[Score], endpoint: c.ScoreLevel) -> c.Effect | None:
 
 
 def metric_effect(metrics: pd.DataFrame, endpoint: c.MetricLevel | c.MetricSlope) -> c.Effect | None:
-    """Level or slope of a training metric in the one run at hand: no interval, since the unit is the seed."""
+    """Level or slope of a training metric in one run: no interval, because the unit is the seed."""
     if endpoint.metric not in metrics:
         return None
     part = metrics if endpoint.stage == "all" else metrics[metrics["stage"] == endpoint.stage]

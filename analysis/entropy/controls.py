@@ -1,6 +1,6 @@
 """Controls of the entropy study: what else could make the first tokens after a tool response uncertain?
 
-A control that holds no tokens, or the very tokens of the contrast it stands beside, decides nothing: it is marked with
+A control that holds no tokens, or the very tokens of its contrast, decides nothing: it is marked with
 the reason and never judged. Two rows that are one measurement would count twice in Holm's family.
 """
 

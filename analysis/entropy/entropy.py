@@ -104,7 +104,7 @@ def zones(tokens: pd.DataFrame, window: int) -> pd.Series:
 def shares(tokens: pd.DataFrame, high: pd.Series, group: pd.Series, settings: Settings) -> pd.DataFrame:
     """Per group: its share of all tokens, of high tokens, and their ratio (lift) with a question-clustered interval.
 
-    Lift 1 means the group is as uncertain as the average token; a share of high tokens alone says nothing, since
+    Lift 1 means the group is as uncertain as the average token; a share of high tokens alone decides nothing, because
     long segments hold many tokens of any kind.
     """
     codes, questions = pd.factorize(tokens["problem"], sort=True)

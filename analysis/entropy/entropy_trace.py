@@ -22,7 +22,7 @@ KINDS = (
     ("A wrong answer", None, False),
 )
 MAX_TOKENS = 1200
-"""Longer trajectories are cut in the page, and the cut is said."""
+"""Tokens of a trajectory on the page; the page marks where it cuts a longer one."""
 
 Key = tuple[str, str, int]
 

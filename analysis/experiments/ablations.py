@@ -113,12 +113,12 @@ def write_ablations(
 
 
 def sentences(records: Sequence[ArmRecord], confidence: float) -> list[str]:
-    """What the contrasts say, computed: sealed test and failed calls, then training accuracy at equal cost."""
+    """Computed sentences about the contrasts: sealed test and failed calls, then training accuracy at equal cost."""
     arms = by_arm(records)
-    said = []
+    lines = []
     for a, b, what in CONTRASTS:
         if a not in arms or b not in arms:
-            said.append(f"{b} - {a} ({what}): not run.")
+            lines.append(f"{b} - {a} ({what}): not run.")
             continue
         test = difference(endpoint(arms[a], "accuracy"), endpoint(arms[b], "accuracy"), confidence)
         assert test is not None
@@ -138,8 +138,8 @@ def sentences(records: Sequence[ArmRecord], confidence: float) -> list[str]:
                 words.append(
                     f"training accuracy at equal {label} {cell('accuracy', found)}, {reading(found)}"
                 )
-        said.append("; ".join(words) + ".")
-    return said
+        lines.append("; ".join(words) + ".")
+    return lines
 
 
 def reading(found: Any) -> str:

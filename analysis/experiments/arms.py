@@ -155,8 +155,8 @@ def difference(
 def over_origins(found: ArmContrast, confidence: float) -> ArmContrast | None:
     """The same with SFT checkpoints as the unit: Student's over their means; None below `MIN_ORIGINS` of them.
 
-    Seeds of one checkpoint share what is peculiar to it, so the interval over pairs speaks for the checkpoints at hand.
-    This one speaks for checkpoints trained alike. Means 1, 2, 3 of two pairs each: 2 -+ 4.303 / sqrt(3).
+    Seeds of one checkpoint share its peculiarities, so the interval over pairs holds for these checkpoints only.
+    This one holds for checkpoints trained alike. Means 1, 2, 3 of two pairs each: 2 -+ 4.303 / sqrt(3).
 
     >>> pairs = {(origin, seed): mean for origin, mean in (("a", 1.0), ("b", 2.0), ("c", 3.0)) for seed in (0, 1)}
     >>> found = difference(dict.fromkeys(pairs, 0.0), pairs, 0.95)

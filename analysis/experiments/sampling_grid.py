@@ -104,7 +104,7 @@ def grid_of(table: pd.DataFrame) -> Grid:
     for temperature, member in product(sorted(set(pooled["temperature"])), members):
         part = pooled[(pooled["temperature"] == temperature) & (pooled["member"] == member)]
         by_k: dict[int, Any] = {row.k: row for row in part.itertuples()}
-        # A sample that our side lost leaves a question, and so its checkpoint, one power of 2 short.
+        # A lost sample leaves a question, and so its checkpoint, one power of 2 short.
         rows = [by_k.get(k) for k in sizes]
         cells = [f"{100 * r.value:.1f} [{100 * r.low:.1f}, {100 * r.high:.1f}]" if r else DASH for r in rows]
         headroom = f"{100 * (rows[-1].value - rows[0].value):.1f}" if rows[0] and rows[-1] else DASH

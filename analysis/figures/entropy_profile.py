@@ -59,7 +59,7 @@ PLOT = Plot(
     title="Entropy after a tool response",
     caption="Mean entropy of reasoning tokens against their distance from the tool response, by its status; bands are "
     "95% intervals over questions. Grey: reasoning tokens of the first turn, where no tool has answered: only "
-    "what lies above it speaks for reflection on the response.",
+    "what lies above it points to reflection on the response.",
     absent="no token table is stored (python -m trainer score)",
     table=table,
     draw=draw,

@@ -1,4 +1,4 @@
-"""One figure: where its numbers come from, how they are drawn, what the caption says."""
+"""`Plot`: one figure with its data, its drawing and its caption."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Plot:
     name: str
     title: str
     caption: str
-    """What is shown and how to read it; the paper's figure it stands for."""
+    """What is shown and how to read it; the paper's figure that it corresponds to."""
     absent: str
-    """Said where there is no data."""
+    """Reason shown where there is no data."""
     table: Callable[[Run, Settings, Reference], pd.DataFrame]
     """What is plotted; empty when the run does not hold it."""
     draw: Callable[[pd.DataFrame], Figure]

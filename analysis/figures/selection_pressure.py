@@ -18,8 +18,8 @@ GROUPS = (("groups_all_right_frac", "all rollouts right"), ("groups_all_wrong_fr
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     """One row per step."""
     metrics = run.metrics()
-    wanted = [name for name, _ in (*PENALTY, *GROUPS) if name in metrics]
-    return metrics[["step", "stage", *wanted]] if wanted else pd.DataFrame()
+    columns = [name for name, _ in (*PENALTY, *GROUPS) if name in metrics]
+    return metrics[["step", "stage", *columns]] if columns else pd.DataFrame()
 
 
 def draw(table: pd.DataFrame) -> Figure:

@@ -100,7 +100,7 @@ def save(figure: Figure, folder: Path, name: str, title: str) -> None:
 
 
 def no_data(reason: str) -> Figure:
-    """A figure that says why there is none, so that a declared output always exists."""
+    """A figure that shows why there is no data, so that a declared output always exists."""
     figure, (axes,) = new_figure(height=1.2)
     axes.axis("off")
     axes.text(0.5, 0.5, f"No data: {reason}", ha="center", va="center", color=MUTED, transform=axes.transAxes)

@@ -30,8 +30,8 @@ PANELS = (
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
     """One row per step: the metrics of the four panels."""
     metrics = run.metrics()
-    wanted = [name for _, lines, _ in PANELS for name, _ in lines if name in metrics]
-    return metrics[["step", "stage", *wanted]] if wanted else pd.DataFrame()
+    columns = [name for _, lines, _ in PANELS for name, _ in lines if name in metrics]
+    return metrics[["step", "stage", *columns]] if columns else pd.DataFrame()
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -57,7 +57,7 @@ PLOT = Plot(
     name="training_curves",
     title="Training curves",
     caption="Metrics of raw rollouts, before any selection, over the steps of the three RL stages; dashed lines are "
-    "stage boundaries. Stands for figures 4 and 8 of the paper, whose curve values are not published. One run.",
+    "stage boundaries. Corresponds to figures 4 and 8 of the paper, whose curve values are not published. One run.",
     absent="metrics of the RL stages are not stored",
     table=table,
     draw=draw,

@@ -1,4 +1,4 @@
-"""Does a run folder belong together, and were figures, claims and entropy made from what lies there now?
+"""`check_run` and `require_lineage`: do the files of a run folder belong together?
 
 A file that names no run of its own (a bench, an arm, a journal of seconds) is held by the digests that the commands
 leave in run.json beside their outputs: the report refuses outputs of other inputs.
@@ -33,7 +33,7 @@ def check_run(run: Run) -> None:
 
 
 def require_own(run: Run, found: CheckedEvaluation) -> None:
-    """Is an evaluation of this run, and of its checkpoint as it lies there?
+    """Check that an evaluation is of this run and of its current checkpoint.
 
     Raises:
         ConfigError: It is of another one.
@@ -54,7 +54,7 @@ def require_own(run: Run, found: CheckedEvaluation) -> None:
 
 
 def _check_data(run: Run) -> None:
-    """The problems that lie there are those of their manifest; absent ones were not read."""
+    """The problem files are those of their manifest; an absent file was not read."""
     folder = run.root / "data"
     if not (folder / MANIFEST).exists():
         return

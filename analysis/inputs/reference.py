@@ -37,13 +37,15 @@ def read_reference(folder: Path) -> Reference:
         raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]}); restore it") from None
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: holds no tables; restore it")
-    for name, (needed, wanted) in TABLES.items():
+    for name, (needed, row_names) in TABLES.items():
         table = loaded.get(name)
         columns = table.get("columns") if isinstance(table, dict) else None
         rows = table.get("rows") if isinstance(table, dict) else None
         if not isinstance(columns, list) or not isinstance(rows, dict):
             raise ConfigError(f"{path}: {name} lacks columns or rows; restore it")
-        if absent := [part for part in needed if part not in columns] + [r for r in wanted if r not in rows]:
+        if absent := [part for part in needed if part not in columns] + [
+            r for r in row_names if r not in rows
+        ]:
             raise ConfigError(f"{path}: {name} lacks {absent[0]}; restore it")
         for row, values in rows.items():
             if not isinstance(values, list) or len(values) != len(columns):

@@ -18,7 +18,7 @@ from config.arms import MAIN, ArmRun
 from records.errors import ConfigError
 from records.evaluation import SUMMARY, EvaluationSummary, Score, Unavailable
 from records.files import read_json, read_jsonl, require_digest, sha256_of
-from records.manifest import MANIFEST, Manifest
+from records.manifest import MANIFEST, RUN, Manifest
 from records.stages import CHECKPOINTS, RL_STAGES
 
 CONTROLS = ("none", "tool_off", "shuffled_golds", "mute")
@@ -110,6 +110,7 @@ class Run:
             return _frame([])
         frames = []
         for stage in trained:
+            self._require_timing(stage, paths[stage])
             rows = _steps(paths[stage], stage)
             metrics = _steps(self.root / "metrics" / f"{stage}.jsonl", stage)
             if [row["step"] for row in rows] != [row["step"] for row in metrics]:
@@ -133,7 +134,7 @@ class Run:
         return Manifest.load(folder) if (folder / MANIFEST).exists() else None
 
     def manifest_digest(self, folder: str) -> str | None:
-        """sha256 of a folder's manifest.json as it lies there; None when it is absent."""
+        """sha256 of a folder's current manifest.json; None when it is absent."""
         path = self.root / folder / MANIFEST
         return sha256_of(path) if path.exists() else None
 
@@ -164,6 +165,12 @@ class Run:
                 phases["/".join(path.relative_to(self.root).parts[:-1])] = seconds
         arms = [_seconds(path) or 0.0 for path in self.arm_files()]
         return phases | ({"arms, summed": sum(arms)} if arms else {})
+
+    def _require_timing(self, stage: str, path: Path) -> None:
+        """Hold the seconds of a finished stage to the digest in run.json beside its checkpoint."""
+        record = self.root / "checkpoints" / stage / RUN
+        if record.exists() and path.exists():
+            require_digest(path, read_json(record).get("timing_sha256"), record, "train the stage again")
 
     def _stage_lines(self, stages: Sequence[str]) -> pd.DataFrame:
         """Rows of some stages; those of a finished stage are held to the digest in its manifest."""

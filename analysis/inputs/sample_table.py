@@ -85,23 +85,9 @@ def scored_samples(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def graded(table: pd.DataFrame) -> pd.DataFrame:
-    """Without the samples that the suite lost: they say nothing about the model, so no mean may hold them."""
+    """The samples that the suite did not lose; a lost sample is no evidence about the model."""
     lost = (table["verdict_strict"] == VerdictKind.INFRA_FAILED) | (table["stop"] == StopReason.ABORTED)
     return table[~lost]
-
-
-def sampled_only(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Refuse rows whose ids were guessed from text: entropy at guessed positions means nothing.
-
-    Raises:
-        ConfigError: A row with `ids_source: retokenised`.
-    """
-    guessed = int((table["ids_source"] == IdsSource.RETOKENISED).sum())
-    if guessed:
-        raise ConfigError(
-            f"{path}: {guessed} rows hold re-tokenised ids; sample through an engine that returns ids"
-        )
-    return table
 
 
 def _leaves(file: pq.ParquetFile, path: Path) -> list[str]:
@@ -110,12 +96,12 @@ def _leaves(file: pq.ParquetFile, path: Path) -> list[str]:
     for number in range(len(file.schema)):
         leaf = file.schema.column(number).path
         spelled.setdefault(leaf.replace(".list.element", "").replace(".list.item", ""), leaf)
-    wanted = [*_FLAT, *_NESTED]
-    missing = [name for name in wanted if name not in spelled]
+    required = [*_FLAT, *_NESTED]
+    missing = [name for name in required if name not in spelled]
     if missing:
         raise ConfigError(f"{path}: no column {', '.join(missing)}; {_REMEDY}")
     others = [f"verdicts.{name}.verdict" for name in GRADERS[1:]]
-    return [spelled[name] for name in [*wanted, *others] if name in spelled]
+    return [spelled[name] for name in [*required, *others] if name in spelled]
 
 
 def _frame(batch: pa.RecordBatch, path: Path) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Tables out of the bench files, whatever is absent in them."""
+"""Typed bench files, and tables of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SANDBOX_COLUMNS = ["in_flight", "ours", "peer"]
 
 
 class _Open(BaseModel):
-    """More may stand beside what is read."""
+    """Base of bench records; other keys are ignored."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 

@@ -67,7 +67,7 @@ class Parts:
 
 
 def read_claim_rows(run: Run, path: Path) -> list[ClaimVerdict]:
-    """Rows of claims.json, judged on this run as it lies there.
+    """Rows of claims.json, judged on the current files of this run.
 
     Raises:
         ConfigError: Missing, damaged, or judged on something else.

@@ -27,7 +27,7 @@ from records.stages import CHECKPOINTS
 from records.stored import write_record
 
 SMALL_PRESETS = frozenset({"tiny", "micro"})
-"""Presets whose page must say what a random-initialised model of a million parameters cannot show."""
+"""Presets whose page lists what a random-initialised model of a million parameters cannot show."""
 
 VERDICT_WORDS = {
     Verdict.SUPPORTED: "supported",

@@ -1,4 +1,4 @@
-"""Does a run hold together: files match their manifests, splits share nothing, controls lie at chance.
+"""`verify`: checks of a finished run: manifests, splits, lineage, metrics and controls.
 
 Writes verdicts and never fails; `judge` decides, in a step of its own, so that the evidence outlives a bad verdict.
 """
@@ -32,7 +32,7 @@ class Check:
 
 
 def verify(root: Path) -> list[Check]:
-    """Look at everything; a check that cannot be made fails and says why."""
+    """Run every check; a check that cannot be made fails and names the reason."""
     run = Run.open(root)
     checks = []
     for name, look in _LOOKS:
@@ -80,7 +80,7 @@ def _duplicates(name: str, run: Run) -> Iterator[Check]:
 
 
 def _lineage(name: str, run: Run) -> Iterator[Check]:
-    """Each checkpoint was trained from the one before as it lies there now."""
+    """Each checkpoint was trained from the current files of its parent."""
     for stage in STAGES:
         if stage.parent is None:
             continue

@@ -72,7 +72,7 @@ def endpoint_grid(
         note="Sealed test: avg@1 over the three rings after the last step. The rest: raw rollouts before selection, "
         "last third of the steps; shares in percent, lengths in tokens. Differences are paired by SFT checkpoint and "
         f"seed, with Student's {100 * confidence:.0f}% interval over pairs; below, where there are several SFT "
-        "checkpoints, over their means. One checkpoint speaks for itself. Of "
+        "checkpoints, over their means. One checkpoint represents only itself. Of "
         f"{num_intervals} intervals over pairs some {(1 - confidence) * num_intervals:.0f} leave out 0 by chance.",
     )
 

@@ -47,7 +47,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
             "published": published,
         },
         note="Percent with 95% intervals. IFEval: all instructions of a prompt followed, strict, unless the column "
-        "says otherwise. BFCL: the weighted score of all 17 categories; which mode it used the paper does not say.",
+        "states otherwise. BFCL: the weighted score of all 17 categories; the paper does not name its mode.",
     )
 
 

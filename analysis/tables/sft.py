@@ -42,7 +42,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
         title=f"SFT of run {run.name} beside Table 1",
         header=["model", *BENCHMARKS.values()],
         groups={"this run": own, "published": published},
-        note="Percent, avg@k with 95% intervals over questions. The tiny base has random weights, so its scores say "
+        note="Percent, avg@k with 95% intervals over questions. The tiny base has random weights, so its scores show "
         "nothing of what SFT does to a pretrained model.",
     )
 

@@ -70,7 +70,9 @@ class FakeRun:
         facts = {"metrics_sha256": sha256(metrics)} if metrics.exists() else {}
         files = {"config.json": sha256(folder / "config.json"), "chat_template.jinja": "t" * 64}
         put(folder / "manifest.json", manifest_json(checkpoint, files, facts))
-        put(folder / "run.json", {"seconds": 12.5, "attempts": 1})
+        timing = root / "metrics" / f"{checkpoint}.timing.jsonl"
+        clock = {"timing_sha256": sha256(timing)} if timing.exists() else {}
+        put(folder / "run.json", {"seconds": 12.5, "attempts": 1} | clock)
 
     def _evaluate(self, root: Path, checkpoint: str, rng: np.random.Generator) -> None:
         skill = dict(self.skill)[checkpoint]

@@ -47,8 +47,8 @@ COMMANDS: dict[str, list[str]] = {
 }
 VOLATILE = ("run.json",)
 CLOCK = re.compile(r'"wall_s": [0-9.]+|[0-9.,]+ s from the start')
-UNTIED = ("arms/", "bench/", ".timing.jsonl", "/run.json")
-"""Files that name no run: seconds, benches, arms. The report alone can tell, by the digests beside what it shows."""
+UNTIED = ("bench/", "/run.json")
+"""Files that name no run. The report alone refuses them, by the digests beside what it shows."""
 ALIKE = ("/base/", "/rl1/", "/rl2/", "metrics/rl2", "metrics/rl3", "grpo_g-main-1", "roc_paper-main")
 """Files of which another of the same kind is damaged."""
 

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.inputs.runs import Run
-from analysis.inputs.sample_table import graded, read_sample_table, sampled_only
+from analysis.inputs.sample_table import graded, read_sample_table
 from analysis.inputs.samples import read_scored, read_tokens
 from records.errors import ConfigError
 from records.tool_call import Status
-from records.trajectory import CallKind, IdsSource, StopReason, Trajectory
+from records.trajectory import CallKind, StopReason, Trajectory
 from records.trajectory_files import SCHEMA, write_parquet
 from records.verdict import Verdict, VerdictKind
 from tests.analysis.fake_run import FakeRun, fake_trajectory, publish_tokens
@@ -71,12 +71,6 @@ def test_a_lost_sample_is_in_no_mean(tmp_path: Path) -> None:
         )
     )
     assert graded(table)["sample"].tolist() == [0]
-
-
-def test_a_row_whose_ids_were_guessed_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, trajectory(ids_source=IdsSource.RETOKENISED))
-    with pytest.raises(ConfigError, match="re-tokenised"):
-        sampled_only(read_sample_table(path), path)
 
 
 @pytest.mark.parametrize(

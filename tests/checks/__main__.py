@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.checks import imports, links, lock, places, schema, sizes, torch_free, workflow
+from tests.checks import imports, links, lock, places, prose, schema, sizes, torch_free, workflow
 
 CHECKS = {
     "sizes": sizes.problems,
@@ -16,6 +16,7 @@ CHECKS = {
     "torch_free": torch_free.problems,
     "imports": imports.problems,
     "workflow": workflow.problems,
+    "prose": prose.problems,
 }
 
 

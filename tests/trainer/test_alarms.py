@@ -1,4 +1,4 @@
-"""Alarms: said when the shape is there, silent when it is not."""
+"""Alarms: printed when the shape is there, silent when it is not."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ SHAPES = {
     "repeated_call_frac": (0.5, "running away"),
     "groups_all_wrong_frac": (0.95, "nothing to learn from"),
     "groups_all_right_frac": (0.95, "nothing left to learn"),
+    "mismatch_abs_mean": (0.05, "engine and trainer disagree"),
+    "mismatch_abs_max": (5.0, "engine and trainer disagree"),
+    "grad_norm": (10.0, "lower the learning rate"),
 }
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_each_shape_is_told_above_its_limit_and_not_at_it(name: str) -> None:
+def test_each_shape_is_reported_above_its_limit_and_not_at_it(name: str) -> None:
     limit, words = SHAPES[name]
     (line,) = alarms({name: limit + 0.01})
     assert line.startswith(f"{name} = {limit + 0.01:.2f}: ")
@@ -26,7 +29,7 @@ def test_each_shape_is_told_above_its_limit_and_not_at_it(name: str) -> None:
     assert alarms({name: limit}) == []
 
 
-def test_a_step_that_keeps_nothing_is_told() -> None:
+def test_a_step_that_keeps_nothing_is_reported() -> None:
     assert alarms({"num_kept": 0}) == [
         "num_kept = 0: no group has spread, the weights stay as they are in this step"
     ]

@@ -1,4 +1,7 @@
-"""`alarms`: warnings printed during a run (public faults B29, B40). They stop nothing."""
+"""`alarms`: warnings printed during a run about known shapes of failure (public faults B21, B29, B40).
+
+A warning stops nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _SHAPES: tuple[tuple[str, float, str], ...] = (
     (
         "no_reward_frac",
         0.1,
-        "our side lost or could not grade so many rollouts: see the sandbox and the reward",
+        "the sandbox, the engine or the reward lost so many rollouts: see their logs",
     ),
     (
         "groups_all_wrong_frac",
@@ -38,6 +41,21 @@ _SHAPES: tuple[tuple[str, float, str], ...] = (
         "no_call_no_answer_frac",
         0.5,
         "most turns end with neither a call nor an answer: the format is lost",
+    ),
+    (
+        "mismatch_abs_mean",
+        0.05,
+        "engine and trainer disagree on log-probs, in nats per token: see the weights and the dtype of the engine",
+    ),
+    (
+        "mismatch_abs_max",
+        5.0,
+        "engine and trainer disagree on the log-prob of a token, in nats: see the weights of the engine",
+    ),
+    (
+        "grad_norm",
+        10.0,
+        "the gradient is far from that of a sane step: lower the learning rate, or look at the rewards",
     ),
 )
 

@@ -238,6 +238,7 @@ def _publish(
             "num_attempts": work.num_attempts(),
             "finished_unix_s": time.time(),
             "seconds": journal_seconds(folder.timing(rl.stage)),
+            "timing_sha256": sha256_of(folder.timing(rl.stage)),
         },
     )
 

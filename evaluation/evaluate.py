@@ -12,12 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from config.commands import SamplingView
 from config.model import EvalPlan, RuntimeSection
+from evaluation.publication import Findings, Provenance, publish
 from evaluation.published_settings import differences
 from evaluation.questions import Questions, limited, questions_of, refuse_twice
 from evaluation.scores.behaviour import behaviour
@@ -25,7 +26,6 @@ from evaluation.scores.score_rows import (
     Slice,
     consensus,
     control_scores,
-    disagreements,
     outcomes_of,
     score,
     without_known_issues,
@@ -35,22 +35,17 @@ from records.errors import ConfigError, FellShort
 from records.evaluation import (
     POOLED,
     RINGS,
-    SAMPLES,
-    SUMMARY,
     Behaviour,
     EvaluationSummary,
-    FunctionCallNumbers,
-    InstructionNumbers,
     LetterCounts,
     PaperDifference,
     Score,
     Settings,
-    Unavailable,
 )
 from records.finished_results import finished
 from records.verdict import reward_of
 from verifier.benchmarks import PromptKind, Scoring
-from verifier.graders.policy import RULES, GraderName
+from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:
     from records.trajectory import GradedRollout, Rollout
@@ -59,19 +54,6 @@ if TYPE_CHECKING:
 
 MUST_REACH = ("small", "released", "paper")
 """Presets in which a benchmark that cannot be reached is an error; elsewhere it is a row with the way to get it."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Findings:
-    """Samples and numbers of an evaluation, collected plan by plan."""
-
-    trajectories: list[GradedRollout] = field(default_factory=list)
-    scores: list[Score] = field(default_factory=list)
-    behaviour: list[Behaviour] = field(default_factory=list)
-    instructions: list[InstructionNumbers] = field(default_factory=list)
-    function_calls: list[FunctionCallNumbers] = field(default_factory=list)
-    letters: list[LetterCounts] = field(default_factory=list)
-    unavailable: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +145,7 @@ def evaluate(
     with WorkDir.open(work, fingerprint) as folder:
         for number, (plan, questions) in enumerate(asked):
             _run_plan(plan, questions, place, f"{number:02d}", folder, view, intervals, runtime, result)
-        summary = EvaluationSummary(
+        provenance = Provenance(
             checkpoint_digest=identity,
             fingerprint=fingerprint,
             engine=place.endpoint or "local",
@@ -171,20 +153,9 @@ def evaluate(
             variant=place.variant,
             settings=settings,
             benchmarks={q.benchmark.name: q.digest for _, questions in asked for q in questions},
-            policies=dict(RULES),
-            samples_sha256=_write_samples(result.trajectories, out),
-            scores=result.scores,
             paper_differences=_paper_differences(asked, view),
-            unavailable=[
-                Unavailable(benchmark=name, how=how) for name, how in sorted(result.unavailable.items())
-            ],
-            behaviour=result.behaviour,
-            instructions=result.instructions,
-            function_calls=result.function_calls,
-            letters=result.letters,
-            grader_disagreements=disagreements(result.trajectories),
         )
-        _write(summary, out, time.monotonic() - began)
+        summary = publish(result, provenance, out, time.monotonic() - began)
         folder.clear()
         return summary
 
@@ -487,27 +458,6 @@ def _letters(questions: Questions, trajectories: Sequence[GradedRollout], about:
         golds=letter_histogram(golds),
         predictions=letter_histogram(t.verdicts["strict"].extracted for t in graded),
     )
-
-
-def _write_samples(trajectories: Sequence[GradedRollout], out: Path) -> str:
-    """Write samples.parquet; returns its sha256. An older summary goes first: it belongs to other samples."""
-    from records.files import sha256_of
-    from records.trajectory_files import write_parquet
-
-    out.mkdir(parents=True, exist_ok=True)
-    (out / SUMMARY).unlink(missing_ok=True)
-    write_parquet(trajectories, out / SAMPLES)
-    return sha256_of(out / SAMPLES)
-
-
-def _write(summary: EvaluationSummary, out: Path, seconds: float) -> None:
-    """Write the summary last: a summary without its samples does not exist."""
-    from evaluation.published_scores import beside_published
-    from records.files import write_json, write_text
-
-    write_json(out / "run.json", {"seconds": seconds, "finished_unix_s": time.time()})
-    write_text(out / "table.md", beside_published(summary.scores))
-    summary.write(out)
 
 
 def _files_digest(folder: Path) -> str:

@@ -14,7 +14,8 @@ from config.model import Control, EvalPlan
 from evaluation.conversations.bfcl_services import FunctionScript, open_services
 from evaluation.conversations.conversation import DialogueSampler
 from evaluation.conversations.native_chat import NativeChat
-from evaluation.evaluate import Findings, Intervals, Place, _run_plan
+from evaluation.evaluate import Intervals, Place, _run_plan
+from evaluation.publication import Findings
 from evaluation.questions import Questions
 from evaluation.scores.bfcl import function_row, function_scores
 from evaluation.scores.ifeval import instruction_row, instruction_scores

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from records.tool_call import ToolResult
+from records.tool_call import Status, ToolResult
 from records.verdict import Verdict
 
 SCHEMA_VERSION = 1
@@ -71,6 +71,22 @@ class Turn:
     """Result without its clock; None unless the sandbox ran the call."""
     code: str | None = None
     """Program of the call; None without a call."""
+
+    @property
+    def failed_call(self) -> bool | None:
+        """Whether the call failed by the model's fault; None where the turn has no call that counts.
+
+        A parse error, an unknown tool, or a status of the program other than ok is a failure. A call that the
+        infrastructure lost and the call of the last allowed turn, which is not run, count as no call.
+
+        >>> [Turn(text="", start=0, end=1, call=kind).failed_call for kind in CallKind]
+        [None, True, True, None]
+        """
+        if self.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL):
+            return True
+        if self.result is None or self.result.status.is_ours:
+            return None
+        return self.result.status is not Status.OK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +148,17 @@ class Rollout:
     def response_len(self) -> int:
         """Tokens after the prompt, tool responses included."""
         return len(self.ids) - self.prompt_len
+
+    @property
+    def calls(self) -> list[Turn]:
+        """Turns whose call counts, see `Turn.failed_call`."""
+        return [turn for turn in self.turns if turn.failed_call is not None]
+
+    @property
+    def tokens_after_first_error(self) -> int | None:
+        """Sampled tokens after the first failed call; None without a failed call."""
+        failed = [turn for turn in self.turns if turn.failed_call]
+        return sum(self.mask[failed[0].end :]) if failed else None
 
     def graded(
         self,

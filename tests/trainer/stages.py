@@ -22,6 +22,7 @@ from trainer.rollout.loop import RolloutClock
 from trainer.rollout.sampler import Sampler, rl_settings
 from trainer.rollout.task import Task
 from trainer.rollout.tokenizer import FolderCodec
+from trainer.selection.grading import Grading
 from trainer.selection.reward import Reward, even_ids, reward_function
 from trainer.stages.rl import RlStage
 from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
@@ -106,7 +107,7 @@ def scripted_stage(
         pool=[Problem(id=name, prompt="", answer="4") for name in names],
         trainer=cast(GrpoTrainer, trainer),
         sampler=cast(Sampler, sampler),
-        reward=reward or reward_function(objective()),
+        grading=Grading(reward=reward or reward_function(objective())),
         seed=1,
         first_step=0,
     )
@@ -129,5 +130,5 @@ def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> 
     sampler.take_weights(trainer, version=0)
     return RlStage(
         stage="rl1", section=config.rl.stage("rl1"), objective=config.objective, pool=POOL, trainer=trainer,
-        sampler=sampler, reward=reward, seed=3, first_step=0,
+        sampler=sampler, grading=Grading(reward=reward), seed=3, first_step=0,
     )  # fmt: skip

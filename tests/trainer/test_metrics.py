@@ -9,7 +9,7 @@ import pytest
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from trainer.metrics.alarms import alarms
-from trainer.metrics.step_metrics import calls_of, group_metrics, rollout_metrics
+from trainer.metrics.step_metrics import group_metrics, rollout_metrics
 
 
 def a_turn(
@@ -48,7 +48,7 @@ LOST = a_rollout(a_turn(1, 2, CallKind.EXECUTED), reward=None, stop=StopReason.A
 
 def test_calls_are_the_models_mistakes_and_what_ran() -> None:
     mistakes = a_rollout(a_turn(1, 2, CallKind.PARSE_ERROR), a_turn(3, 4, CallKind.UNKNOWN_TOOL))
-    counts = [len(calls_of(t)) for t in (mistakes, RECOVERED, LOOPED, CUT, LOST)]
+    counts = [len(t.calls) for t in (mistakes, RECOVERED, LOOPED, CUT, LOST)]
     assert counts == [2, 2, 2, 0, 0]
 
 

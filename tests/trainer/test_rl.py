@@ -19,9 +19,10 @@ from records.trajectory_files import read_parquet, write_parquet
 from records.trajectory_row import to_row
 from records.verdict import Verdict, VerdictKind
 from tests.trainer.stages import real_stage
+from trainer.metrics.step_metrics import progress_note
 from trainer.selection.reward import even_ids
 from trainer.selection.roc import SelectionReason
-from trainer.stages.rl import StepOutcome, note, split_by_group
+from trainer.stages.rl import StepOutcome, split_by_group
 from trainer.update.training_rows import Row
 
 
@@ -46,16 +47,16 @@ def test_a_step_loses_no_rollout_and_says_of_each_what_became_of_it(tiny_checkpo
     assert all(not isinstance(v, float) or math.isfinite(v) for v in metrics.values())
     assert metrics["mismatch_abs_max"] < 1e-4
     assert metrics["advantage_mean"] == pytest.approx(0.0, abs=1e-9)
-    assert (metrics["step"], metrics["policy_version"], metrics["num_updates"]) == (1, 0, 1)
+    assert (outcome.step, outcome.journal_row["policy_version"], metrics["num_updates"]) == (1, 0, 1)
     assert not torch.equal(before, stage.trainer.export_weights()["model.norm.weight"])
-    assert "acc" in note(metrics)
+    assert "acc" in progress_note(metrics)
 
 
 def test_the_journal_and_the_file_of_trajectories_can_hold_a_step(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
     outcome = real_stage(tiny_checkpoint).step(1)
-    json.dumps(outcome.metrics, allow_nan=False)
+    json.dumps(outcome.journal_row, allow_nan=False)
     json.dumps(outcome.clock.to_json(), allow_nan=False)
     write_parquet(outcome.trajectories, tmp_path / "t.parquet")
     assert read_parquet(tmp_path / "t.parquet") == outcome.trajectories
@@ -87,7 +88,7 @@ def test_aborted_rollouts_are_graded_by_nobody_and_stand_in_no_baseline(tiny_che
     class Losing:
         engine_s = wait_s = 0.0
         run = staticmethod(losing)
-        take_weights = stage.sampler.take_weights
+        codec, take_weights = stage.sampler.codec, stage.sampler.take_weights
 
     stage = replace(stage, sampler=Losing())  # pyright: ignore[reportArgumentType]
     outcome = stage.step(1)

@@ -54,14 +54,14 @@ def a_group() -> list[Trajectory]:
 
 def test_the_metrics_of_a_real_step_hold_every_quantity_that_has_a_case(tiny_checkpoint: Path) -> None:
     outcome = real_stage(tiny_checkpoint).step(1)
-    assert set(outcome.metrics) >= IN_EVERY_STEP
+    assert set(outcome.journal_row) >= IN_EVERY_STEP
     without_calls = {
         "tool_error_frac", "tool_error_frac_correct", "first_call_success_frac", "repeated_call_frac"
     }  # fmt: skip
     assert set(outcome.metrics) >= WHERE_THERE_IS_A_CASE - without_calls
     assert set(outcome.clock.to_json()) >= ON_THE_CLOCK
     assert 0 < outcome.clock.engine_busy_frac <= 1
-    line = json.dumps(outcome.metrics, allow_nan=False)
+    line = json.dumps(outcome.journal_row, allow_nan=False)
     assert json.loads(line)["step"] == 1
 
 

@@ -3,53 +3,19 @@
 All means are over raw rollouts before selection, graded or not, unless the name says otherwise; those that the
 infrastructure lost, or whose prompt did not fit, behaved in no way and are counted apart. Shares are in [0, 1]. A
 quantity without a case in the step (no correct rollout, no call) is left out rather than set to 0.
-Seconds live in `StepClock`, so that the metrics of two equal runs are equal files.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
-from records.tool_call import Status
 from records.trajectory import CallKind, GradedRollout, Rollout, StopReason, Turn
 from records.verdict import Verdict, VerdictKind
 from verifier.graders.policy import GraderName
 from verifier.turn import read_turn
 
 GRADERS = {grader.value for grader in GraderName}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepClock:
-    """Where the wall seconds of a step went."""
-
-    step: int
-    stage: str
-    rollout_s: float
-    """Engines and tools together."""
-    engine_s: float
-    engine_busy_frac: float
-    """Share of the rollout phase in which the engine computed."""
-    tool_wait_s: float
-    """Everything waited for a tool."""
-    tool_cpu_s: float
-    tool_queue_wait_s: float
-    """Mean over calls, also those that never ran, of the wait for a place in the sandbox."""
-    num_near_limit_calls: int
-    """Calls that used a quarter of a time limit or more: there the clock may decide how a call ends."""
-    grade_s: float
-    update_s: float
-    sync_s: float
-    save_s: float
-    """Of the state saved after the step before; this step's comes after its lines are written."""
-    step_s: float
-    sampled_tokens_per_s: float
-    trained_tokens_per_s: float
-
-    def to_json(self) -> dict[str, float | int | str]:
-        return asdict(self)
 
 
 def is_correct(rollout: GradedRollout) -> bool:
@@ -105,21 +71,6 @@ def is_played(rollout: Rollout) -> bool:
     return not is_lost(rollout) and bool(rollout.turns)
 
 
-def calls_of(rollout: Rollout) -> list[Turn]:
-    """Turns whose call counts: the model's mistakes and what ran; not the unexecuted call of the last turn."""
-    return [
-        turn
-        for turn in rollout.turns
-        if turn.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL)
-        or (turn.call is CallKind.EXECUTED and turn.result is not None)
-    ]
-
-
-def is_failed_call(turn: Turn) -> bool:
-    """A call that failed by the model's fault."""
-    return turn.result is None or turn.result.status is not Status.OK
-
-
 def rollout_metrics(rollouts: Sequence[GradedRollout]) -> dict[str, float]:
     """Behaviour of one batch of raw rollouts.
 
@@ -134,8 +85,8 @@ def rollout_metrics(rollouts: Sequence[GradedRollout]) -> dict[str, float]:
     played = [t for t in rollouts if is_played(t)]
     graded = [t for t in rollouts if is_graded(t)]
     correct = [t for t in graded if is_correct(t)]
-    calls = [calls_of(t) for t in played]
-    correct_calls = [calls_of(t) for t in correct]
+    calls = [t.calls for t in played]
+    correct_calls = [t.calls for t in correct]
     first_calls = [c[0] for c in calls if c]
     metrics: dict[str, float] = {
         "num_rollouts": len(rollouts),
@@ -143,11 +94,11 @@ def rollout_metrics(rollouts: Sequence[GradedRollout]) -> dict[str, float]:
         "num_aborted": sum(is_lost(t) for t in rollouts),
         "num_prompt_unfit": sum(not t.turns and not is_lost(t) for t in rollouts),
         "num_sampled_tokens": sum(t.num_sampled for t in rollouts),
-        "num_tool_calls": sum(len(calls_of(t)) for t in rollouts),
+        "num_tool_calls": sum(len(t.calls) for t in rollouts),
         "num_tool_calls_run": sum(turn.result is not None for t in rollouts for turn in t.turns),
         "num_tool_calls_lost": sum(is_lost_call(t) for t in rollouts),
     }
-    failed = [is_failed_call(turn) for c in correct_calls for turn in c]
+    failed = [bool(turn.failed_call) for c in correct_calls for turn in c]
     metrics |= {"num_tool_calls_correct": len(failed), "num_tool_errors_correct": sum(failed)}
     metrics |= _mean("accuracy", [float(is_correct(t)) for t in graded])
     metrics |= _mean("reward_mean", [t.reward for t in graded if t.reward is not None])
@@ -164,14 +115,15 @@ def rollout_metrics(rollouts: Sequence[GradedRollout]) -> dict[str, float]:
     metrics |= _mean(
         "parse_error_frac", [_fails_to_parse(turn) for t in played for turn in t.turns if _asks(turn)]
     )
-    metrics |= _mean("tool_error_frac", [is_failed_call(turn) for c in calls for turn in c])
+    metrics |= _mean("tool_error_frac", [bool(turn.failed_call) for c in calls for turn in c])
     metrics |= _mean("tool_error_frac_correct", failed)
-    metrics |= _mean("first_call_success_frac", [not is_failed_call(turn) for turn in first_calls])
+    metrics |= _mean("first_call_success_frac", [not turn.failed_call for turn in first_calls])
     metrics |= _mean("repeated_call_frac", [_repeats(c) for c in calls if c])
     metrics |= _mean("several_answers_frac_correct", [_num_answers(t) > 1 for t in correct])
-    metrics |= _mean("tokens_after_first_error_mean", list(_tokens_after_first_error(played)))
+    after_error = [t.tokens_after_first_error for t in played]
+    metrics |= _mean("tokens_after_first_error_mean", [n for n in after_error if n is not None])
     metrics |= _mean(
-        "recovery_frac", [float(is_correct(t)) for t in graded if (c := calls_of(t)) and is_failed_call(c[0])]
+        "recovery_frac", [float(is_correct(t)) for t in graded if (c := t.calls) and c[0].failed_call]
     )
     return metrics
 
@@ -191,6 +143,24 @@ def group_metrics(groups: Iterable[Sequence[GradedRollout]]) -> dict[str, float]
         "groups_all_wrong_frac": outcomes["wrong"] / total,
         "groups_mixed_frac": outcomes["mixed"] / total,
     }
+
+
+def progress_note(metrics: Mapping[str, float]) -> str:
+    """Numbers of the progress line.
+
+    >>> progress_note({"accuracy": 0.5, "loss": 1.0})
+    'acc 0.500'
+    """
+    return "  ".join(f"{short} {metrics[name]:.3f}" for name, short in _SHOWN.items() if name in metrics)
+
+
+_SHOWN = {
+    "accuracy": "acc",
+    "tool_error_frac_correct": "err+",
+    "response_len_mean": "len",
+    "truncated_frac": "cut",
+    "grad_norm": "norm",
+}
 
 
 def _asks(turn: Turn) -> bool:
@@ -224,11 +194,3 @@ def _repeats(calls: Sequence[Turn]) -> bool:
 
 def _num_answers(rollout: Rollout) -> int:
     return sum(read_turn(turn.text).num_answers for turn in rollout.turns)
-
-
-def _tokens_after_first_error(rollouts: Iterable[GradedRollout]) -> Iterable[int]:
-    """Sampled tokens after the first failed call, for rollouts that have one."""
-    for rollout in rollouts:
-        failed = [turn for turn in calls_of(rollout) if is_failed_call(turn)]
-        if failed:
-            yield sum(rollout.mask[failed[0].end :])

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from random import Random
 
 from config.objective import RocSelection, RocTransform
-from records.trajectory import CallKind, SelectionReason, Turn
+from records.trajectory import SelectionReason, Turn
 from trainer.selection.advantage import has_spread
 from trainer.selection.roc_release import release_counts
 from verifier.turn import read_turn
@@ -40,10 +40,7 @@ NO_CALL_P_ERR = 0.5
 def p_err(turns: Sequence[Turn]) -> float:
     """Share of tool calls that failed by the model's fault (paper Eq. 4); 0.5 without a tool call.
 
-    Counted by what really happened, not by searching text: a parse error, an unknown tool, or a status that
-    is the code's doing other than ok. Not counted at all, neither as call nor as error: a call that ended
-    by our failure (`Status.is_ours`), the call of the last allowed turn (it is not run), and further calls
-    of one turn.
+    `Turn.failed_call` decides by what happened, never by the text of a response.
 
     Args:
         turns: all assistant turns of a rollout.
@@ -51,27 +48,15 @@ def p_err(turns: Sequence[Turn]) -> float:
     Returns:
         A number in [0, 1].
 
+    >>> from records.trajectory import CallKind
     >>> turns = [Turn(text="", start=0, end=1, call=kind) for kind in (CallKind.PARSE_ERROR, CallKind.NONE)]
     >>> p_err(turns), p_err(turns[1:])
     (1.0, 0.5)
     """
-    faults = [fault for turn in turns if (fault := _is_fault(turn)) is not None]
+    faults = [failed for turn in turns if (failed := turn.failed_call) is not None]
     if not faults:
         return NO_CALL_P_ERR
     return sum(faults) / len(faults)
-
-
-def _is_fault(turn: Turn) -> bool | None:
-    """True: a failed call; False: a good one; None: nothing to count."""
-    match turn.call:
-        case CallKind.NONE:
-            return None
-        case CallKind.PARSE_ERROR | CallKind.UNKNOWN_TOOL:
-            return True
-        case CallKind.EXECUTED:
-            if turn.result is None or turn.result.status.is_ours:
-                return None
-            return turn.result.status.value != "ok"
 
 
 def p_format(turns: Sequence[Turn]) -> float:
@@ -88,6 +73,7 @@ def p_format(turns: Sequence[Turn]) -> float:
     Returns:
         A number in [0, 1].
 
+    >>> from records.trajectory import CallKind
     >>> def turn(text): return Turn(text=text, start=0, end=1, call=CallKind.NONE)
     >>> p_format([turn("no tag")]), p_format([turn("<answer>1</answer>")])
     (1.0, 0.0)

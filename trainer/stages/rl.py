@@ -1,42 +1,36 @@
-"""One RL stage: the controller that owns cursor, rollouts, grading, RoC, updates and state.
+"""`RlStage.step`: one step of GRPO-RoC (paper sections 2.2 and 4.3), in the order of the paper.
 
-Reads top to bottom as one step: problems -> 2G rollouts each -> verdicts -> RoC picks G -> advantages -> clipped
-loss -> AdamW -> weights to the engine (paper sections 2.2 and 4.3). Everything random derives from (seed, step,
-problem), so the state of a stage is weights, optimizer and step; a resumed stage repeats the lost steps bit for bit.
+Everything random derives from (seed, step, problem), so the state of a stage is weights, optimizer and step number; a
+resumed stage repeats the lost steps bit for bit.
 
-Not here: how tokens are made (engine), how a loss is computed (`trainer.update.grpo`), what a rollout is
-(`trainer.rollout.loop`).
+Engines make tokens, `trainer.rollout.loop` makes rollouts, `trainer.update.grpo` computes the loss.
 """
 
 from __future__ import annotations
 
-import math
-import random
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from random import Random
 
 from config.model import StageSection
-from config.objective import ObjectiveSection, RocSelection
+from config.objective import ObjectiveSection
 from records.group import Group, grouped
 from records.problem import Problem
 from records.seeds import derive_seed
 from records.stages import BY_NAME
-from records.trajectory import GradedRollout, Rollout, SelectionReason, Trajectory
+from records.trajectory import GradedRollout, Rollout, Trajectory
 from trainer.metrics.alarms import alarms
-from trainer.metrics.step_metrics import StepClock, group_metrics, is_rewarded, rollout_metrics
+from trainer.metrics.selection_metrics import selection_metrics
+from trainer.metrics.step_clock import Laps, StepClock
+from trainer.metrics.step_metrics import group_metrics, is_rewarded, rollout_metrics
+from trainer.metrics.update_metrics import update_metrics
 from trainer.problems.order import problems_of_step
 from trainer.rollout.loop import RolloutClock
 from trainer.rollout.sampler import Sampler
 from trainer.rollout.task import Task
 from trainer.selection.advantage import advantages
 from trainer.selection.grading import Grading
-from trainer.selection.group_selection import GroupSelection
-from trainer.selection.repetition import p_repetition
-from trainer.selection.reward import Reward
-from trainer.selection.roc import Candidate, SelectionRule, pressure, select
-from trainer.selection.roc_release import p_err_text, p_format_text
+from trainer.selection.group_selection import GroupSelection, select_group, selection_rule
 from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
 from trainer.update.optimizer import lr_factor
 from trainer.update.training_rows import Row, row_of
@@ -46,12 +40,19 @@ from trainer.update.training_rows import Row, row_of
 class StepOutcome:
     """What one step leaves for the journals."""
 
-    metrics: dict[str, Any]
+    step: int
+    stage: str
+    metrics: dict[str, float]
     clock: StepClock
     trajectories: list[Trajectory]
     rollout_clocks: list[RolloutClock]
     """One per trajectory, in the same order."""
     alarms: list[str]
+
+    @property
+    def journal_row(self) -> dict[str, float | str]:
+        """Line of the metrics journal."""
+        return self.metrics | {"step": self.step, "stage": self.stage, "policy_version": self.step - 1}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,64 +65,28 @@ class RlStage:
     pool: Sequence[Problem]
     trainer: GrpoTrainer
     sampler: Sampler
-    reward: Reward
+    grading: Grading
     seed: int
     first_step: int
     """Steps of earlier stages."""
-    grader: Reward | None = None
-    """Says what is correct, for the metrics, where the reward says something else."""
 
     def step(self, step: int) -> StepOutcome:
         """Do the step with global number `step` and bring the new weights to the engine."""
-        began = time.monotonic()
-        stage_step = step - self.first_step
-        # By the global step: counted anew, each stage would meet the problems of the one before, in the same order.
+        laps = Laps()
+        # By the global step: a count per stage would give each stage the problems of the one before, in the same order.
         problems = problems_of_step(self.pool, step, self.section.prompts_per_step, self.seed)
-        rollouts, clocks = self._rollouts(problems, step)
-        rolled = time.monotonic()
-        groups = [self._grading.grade(group) for group in grouped(problems, rollouts)]
-        graded = time.monotonic()
-        selections = [self._select(group, step) for group in groups]
-        rows = self._rows(selections)
-        updates = self._update(rows, stage_step)
-        updated = time.monotonic()
-        self.sampler.take_weights(self.trainer, version=step)
-        synced = time.monotonic()
-        trajectories = [one for selection in selections for one in selection.trajectories]
-        metrics = rollout_metrics(trajectories) | group_metrics(group.rollouts for group in groups)
-        rule, values = selection_rule(self.objective), [row.advantage for row in rows]
-        metrics |= selection_metrics(selections, rule, values) | update_metrics(updates)
-        num_sampled, num_trained = metrics["num_sampled_tokens"], metrics["num_trained_tokens"]
-        clock = StepClock(
-            step=step,
-            stage=self.stage,
-            rollout_s=rolled - began,
-            engine_s=self.sampler.engine_s,
-            engine_busy_frac=self.sampler.engine_s / max(rolled - began, 1e-9),
-            tool_wait_s=self.sampler.wait_s,
-            tool_cpu_s=sum(clock.cpu_s for clock in clocks),
-            tool_queue_wait_s=sum(clock.queue_s for clock in clocks) / max(metrics["num_tool_calls"], 1),
-            num_near_limit_calls=sum(clock.num_near_limit for clock in clocks),
-            grade_s=graded - rolled,
-            update_s=updated - graded,
-            sync_s=synced - updated,
-            save_s=0.0,
-            step_s=time.monotonic() - began,
-            sampled_tokens_per_s=num_sampled / max(rolled - began, 1e-9),
-            trained_tokens_per_s=num_trained / max(updated - graded, 1e-9),
-        )
-        names = {"step": step, "stage": self.stage, "policy_version": step - 1}
-        return StepOutcome(
-            metrics=metrics | names,
-            clock=clock,
-            trajectories=trajectories,
-            rollout_clocks=clocks,
-            alarms=alarms(metrics),
-        )
-
-    @property
-    def _grading(self) -> Grading:
-        return Grading(objective=self.objective, reward=self.reward, grader=self.grader)
+        with laps.lap("rollout"):
+            rollouts, clocks = self._rollouts(problems, step)
+        with laps.lap("grade"):
+            groups = [self.grading.grade(group, self.objective) for group in grouped(problems, rollouts)]
+        with laps.lap("update"):
+            selections = [self._select(group, step) for group in groups]
+            kept = [rollout for selection in selections for rollout in selection.kept]
+            advantages_N = self._advantages(kept)
+            updates = self._update(list(map(row_of, kept, advantages_N)), step)
+        with laps.lap("sync"):
+            self.sampler.take_weights(self.trainer, version=step)
+        return self._outcome(step, selections, advantages_N, updates, laps, clocks)
 
     def _rollouts(self, problems: Sequence[Problem], step: int) -> tuple[list[Rollout], list[RolloutClock]]:
         """2G rollouts of each problem and their clocks, both in order of the rollouts' keys."""
@@ -131,40 +96,19 @@ class RlStage:
         return [rollout for rollout, _ in done], [clock for _, clock in done]
 
     def _select(self, group: Group[GradedRollout], step: int) -> GroupSelection:
-        """RoC of one group, by a random stream of its own."""
-        rule = selection_rule(self.objective)
-        candidates = [self._candidate(rollout, rule) for rollout in group.rollouts]
-        stream = random.Random(derive_seed(self.seed, "roc", step, group.problem.id))
-        selection = select(candidates, self.objective.group_size, rule, stream)
-        return GroupSelection(group=group, candidates=candidates, selection=selection)
+        """Pick G of a group's 2G rollouts, by a random stream of its own."""
+        stream = Random(derive_seed(self.seed, "roc", step, group.problem.id))
+        return select_group(group, self.objective, self.sampler.codec, stream)
 
-    def _rows(self, selections: Sequence[GroupSelection]) -> list[Row]:
-        """The kept rollouts with their advantages."""
-        kept = [rollout for selection in selections for rollout in selection.kept]
+    def _advantages(self, kept: Sequence[GradedRollout]) -> list[float]:
+        """One advantage per kept rollout, over the rollouts of its group that are kept."""
         if self.objective.advantage == "correct_only":
-            values = [float(is_rewarded(rollout)) for rollout in kept]
-        else:
-            values = advantages([_reward(rollout) for rollout in kept], [rollout.problem for rollout in kept])
-        return [row_of(rollout, value) for rollout, value in zip(kept, values, strict=True)]
+            return [float(is_rewarded(rollout)) for rollout in kept]
+        return advantages([_reward(rollout) for rollout in kept], [rollout.problem for rollout in kept])
 
-    def _candidate(self, rollout: GradedRollout, rule: SelectionRule) -> Candidate:
-        """What selection sees of a rollout. The release reads its penalties off the decoded text."""
-        err, form = rollout.p_err, rollout.p_format
-        if rule.selection is RocSelection.RELEASE:
-            response = self.sampler.codec.decode(rollout.ids[rollout.prompt_len :])
-            err, form = p_err_text(response), p_format_text(response)
-        return Candidate(
-            index=rollout.sample,
-            reward=rollout.reward,
-            is_overlong=self._grading.is_overlong(rollout),
-            p_err=err,
-            p_format=form,
-            p_repetition=p_repetition(rollout.ids, rollout.mask) if rule.use_repetition else 0.0,
-        )
-
-    def _update(self, rows: Sequence[Row], stage_step: int) -> list[UpdateMetrics]:
+    def _update(self, rows: Sequence[Row], step: int) -> list[UpdateMetrics]:
         """`updates_per_step` updates over whole groups; a step without rows makes none."""
-        factor = lr_factor(stage_step, self.section.steps, self._warmup(), "constant")
+        factor = lr_factor(step - self.first_step, self.section.steps, self._warmup(), "constant")
         lr = self.objective.optimizer.lr * factor
         if not rows:
             return []
@@ -192,18 +136,45 @@ class RlStage:
         starts_anew = BY_NAME[self.stage].new_optimizer or self.first_step == 0
         return self.objective.optimizer.warmup_steps if starts_anew else 0
 
+    def _outcome(
+        self,
+        step: int,
+        selections: Sequence[GroupSelection],
+        advantages_N: Sequence[float],
+        updates: Sequence[UpdateMetrics],
+        laps: Laps,
+        clocks: list[RolloutClock],
+    ) -> StepOutcome:
+        trajectories = [trajectory for selection in selections for trajectory in selection.trajectories]
+        metrics = (
+            rollout_metrics(trajectories)
+            | group_metrics(selection.group.rollouts for selection in selections)
+            | selection_metrics(selections, selection_rule(self.objective), advantages_N)
+            | update_metrics(updates)
+        )
+        clock = StepClock.of(
+            step,
+            self.stage,
+            laps,
+            clocks,
+            metrics,
+            engine_s=self.sampler.engine_s,
+            tool_wait_s=self.sampler.wait_s,
+        )
+        return StepOutcome(
+            step=step,
+            stage=self.stage,
+            metrics=metrics,
+            clock=clock,
+            trajectories=trajectories,
+            rollout_clocks=clocks,
+            alarms=alarms(metrics),
+        )
 
-def selection_rule(objective: ObjectiveSection) -> SelectionRule:
-    """The configured RoC rule."""
-    roc = objective.roc
-    return SelectionRule(
-        selection=roc.selection,
-        epsilon=roc.epsilon,
-        use_p_err=roc.use_p_err,
-        use_p_format=roc.use_p_format,
-        use_repetition=roc.use_repetition,
-        transform=roc.transform,
-    )
+
+def _reward(rollout: GradedRollout) -> float:
+    assert rollout.reward is not None
+    return rollout.reward
 
 
 def split_by_group(rows: Sequence[Row], num: int) -> list[list[int]]:
@@ -220,83 +191,3 @@ def split_by_group(rows: Sequence[Row], num: int) -> list[list[int]]:
     for number, members in enumerate(groups.values()):
         parts[number % num] += members
     return [part for part in parts if part]
-
-
-def selection_metrics(
-    groups: Sequence[GroupSelection],
-    rule: SelectionRule,
-    advantages_N: Sequence[float],
-) -> dict[str, Any]:
-    """Rollouts by reason, and how hard RoC pulled on the positives (means over positives, pooled over groups)."""
-    counts = {f"num_{reason.value}": 0 for reason in SelectionReason}
-    before = after = 0.0
-    num_before = num_after = 0
-    for group in groups:
-        selection = group.selection
-        for reason in selection.reasons:
-            counts[f"num_{reason.value}"] += 1
-        if not selection.kept:
-            continue
-        pull = pressure(group.candidates, selection, rule)
-        before += pull.p_total_before * pull.num_before if pull.num_before else 0.0
-        after += pull.p_total_after * pull.num_after if pull.num_after else 0.0
-        num_before, num_after = num_before + pull.num_before, num_after + pull.num_after
-    kept = sum(len(group.selection.kept) for group in groups)
-    total = sum(len(group.candidates) for group in groups)
-    metrics: dict[str, Any] = counts | {"num_kept": kept, "num_dropped": total - kept}
-    metrics["no_reward_frac"] = counts[f"num_{SelectionReason.NO_REWARD.value}"] / max(total, 1)
-    if num_before:
-        metrics["p_total_pos_before"] = before / num_before
-    if num_after:
-        metrics["p_total_pos_after"] = after / num_after
-    if advantages_N:
-        mean = math.fsum(advantages_N) / len(advantages_N)
-        metrics["advantage_mean"] = mean
-        metrics["advantage_std"] = math.sqrt(
-            math.fsum((a - mean) ** 2 for a in advantages_N) / len(advantages_N)
-        )
-        metrics["advantage_max"] = max(map(abs, advantages_N))
-    return metrics
-
-
-def update_metrics(updates: Sequence[UpdateMetrics]) -> dict[str, Any]:
-    """Means over the updates of a step; clip shares and mismatch pooled over tokens."""
-    tokens = sum(update.num_tokens for update in updates)
-    metrics: dict[str, Any] = {"num_updates": len(updates), "num_trained_tokens": tokens}
-    if not updates or not tokens:
-        return metrics
-    first = updates[0].mismatch
-    return metrics | {
-        "loss": sum(u.loss for u in updates) / len(updates),
-        "grad_norm": sum(u.grad_norm for u in updates) / len(updates),
-        "lr": updates[0].lr,
-        "entropy_mean": sum(u.entropy_mean * u.num_tokens for u in updates) / tokens,
-        "clip_low_frac": sum(u.sums.num_clipped_low for u in updates) / tokens,
-        "clip_high_frac": sum(u.sums.num_clipped_high for u in updates) / tokens,
-        "ratio_mean": sum(u.sums.sum_ratio for u in updates) / tokens,
-        "mismatch_abs_mean": first.per_token(first.sum_abs_dlogp),
-        "mismatch_abs_max": first.max_abs_dlogp,
-        "mismatch_k3": first.per_token(first.sum_k3),
-        "padding_frac": sum(u.padding_frac for u in updates) / len(updates),
-        "shared_frac": sum(u.shared_frac for u in updates) / len(updates),
-    }
-
-
-def _reward(rollout: GradedRollout) -> float:
-    assert rollout.reward is not None
-    return rollout.reward
-
-
-def note(metrics: dict[str, Any]) -> str:
-    """The words of the progress line."""
-    parts = [f"{short} {metrics[name]:.3f}" for name, short in _SHOWN if name in metrics]
-    return "  ".join(parts)
-
-
-_SHOWN = (
-    ("accuracy", "acc"),
-    ("tool_error_frac_correct", "err+"),
-    ("response_len_mean", "len"),
-    ("truncated_frac", "cut"),
-    ("grad_norm", "norm"),
-)

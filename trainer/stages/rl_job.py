@@ -25,6 +25,7 @@ from trainer.jobs.progress import Progress
 from trainer.jobs.work_folder import WorkDir
 from trainer.metrics.rollout_text import chosen, rollout_text
 from trainer.metrics.sinks import Sinks, open_sinks
+from trainer.metrics.step_metrics import progress_note
 from trainer.model import check_device, save_model, use_threads
 from trainer.rollout.chat import Codec, rollout_chat
 from trainer.rollout.flaky_tool import FlakyTool
@@ -33,9 +34,9 @@ from trainer.rollout.prompt_fit import fitting
 from trainer.rollout.sampler import open_sampler, rl_settings
 from trainer.rollout.template_check import check_template
 from trainer.rollout.tokenizer import FolderCodec
-from trainer.selection.reward import grader_of, reward_function
+from trainer.selection.grading import grading_of
 from trainer.selection.roc_release import refused_splits
-from trainer.stages.rl import RlStage, StepOutcome, note
+from trainer.stages.rl import RlStage, StepOutcome
 from trainer.stages.stall import StageStalled, StallWatch
 from trainer.update.grpo import OPTIMIZER, GrpoTrainer
 
@@ -105,8 +106,7 @@ def run_stage(
                 pool=fit,
                 trainer=trainer,
                 sampler=sampler,
-                reward=reward_function(view.objective),
-                grader=None if view.objective.reward is None else grader_of(view.objective),
+                grading=grading_of(view.objective),
                 seed=view.rollout.seed,
                 first_step=first_step,
             )
@@ -155,7 +155,7 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
                 saved = step - 1
             clock, save_s = replace(outcome.clock, save_s=save_s), 0.0
             _journal(work, replace(outcome, clock=clock), rl.sampler.codec, keep)
-            sinks.write(step, outcome.metrics, clock.to_json())
+            sinks.write(step, outcome.journal_row, clock.to_json())
             for line in outcome.alarms:
                 print(f"alarm, {rl.stage} step {step}: {line}", flush=True)
             if stalled is not None:
@@ -167,18 +167,18 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
                 work.save(step, rl.trainer.save)
                 saved = step
                 save_s = time.monotonic() - began
-            progress.advance(note=note(outcome.metrics))
+            progress.advance(note=progress_note(outcome.metrics))
             if stop.requested and step < last:
                 stop.leave()
 
 
 def _journal(work: WorkDir, outcome: StepOutcome, codec: Codec, keep: str) -> None:
-    step = outcome.metrics["step"]
+    step = outcome.step
     shard, text = _shard(work, step), _shard(work, step).with_suffix(".txt")
     write_shard(kept_for_disk(outcome.trajectories, keep), shard)
     write_text(text, "".join(rollout_text(trajectory, codec) for trajectory in chosen(outcome.trajectories)))
     work.seal(step, shard, text)
-    work.append("metrics", outcome.metrics)
+    work.append("metrics", outcome.journal_row)
     work.append("timing", outcome.clock.to_json())
     rollouts = [
         [t.problem, t.sample, *astuple(clock)]

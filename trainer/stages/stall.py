@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from records.errors import UserError
 from records.trajectory import SelectionReason
@@ -40,7 +39,7 @@ class StallWatch:
     num_fault: int = 0
     num_equal: int = 0
 
-    def see(self, metrics: Mapping[str, Any]) -> str | None:
+    def see(self, metrics: Mapping[str, float]) -> str | None:
         """Take in a step's metrics. Returns why the stage must end, in one line; None while it may go on."""
         stall = stall_of(metrics)
         self.num_fault = self.num_fault + 1 if stall is not None and stall.is_fault else 0
@@ -61,7 +60,7 @@ class StallWatch:
         return self.num_fault == 0
 
 
-def stall_of(metrics: Mapping[str, Any]) -> Stall | None:
+def stall_of(metrics: Mapping[str, float]) -> Stall | None:
     """Why a step trained nothing of what it should; None where it trained.
 
     >>> stall_of({"num_rollouts": 8, "num_aborted": 8, "num_kept": 0}).cause

@@ -130,7 +130,7 @@ def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
 
 
 def test_a_share_of_rollouts_lost_by_our_side_and_a_runaway_loop_are_told() -> None:
-    assert any("our side lost" in line for line in alarms({"no_reward_frac": 0.2}))
+    assert any("lost so many rollouts" in line for line in alarms({"no_reward_frac": 0.2}))
     assert any("turn limit" in line for line in alarms({"max_turns_frac": 0.6}))
     assert alarms({"no_reward_frac": 0.1, "max_turns_frac": 0.5}) == []
 

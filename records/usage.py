@@ -70,7 +70,7 @@ def record_usage(job: str | None = None) -> None:
 def job_of(arguments: Sequence[str]) -> str:
     """The package, the command, and the options that tell two jobs of one command apart.
 
-    >>> job_of(["/home/me/trainer/__main__.py", "rl", "--stage", "1", "--runtime", "results/tiny/runtime.json"])
+    >>> job_of(["trainer/__main__.py", "rl", "--stage", "1", "--runtime", "results/tiny/runtime.json"])
     'trainer rl 1'
     """
     words = [Path(arguments[0]).parent.name, *arguments[1:2]]

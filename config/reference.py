@@ -159,7 +159,7 @@ def _keys(schema: Any, model: Any, sections: list[str], defaults: Mapping[str, A
     for name, field in model["properties"].items():
         if _model_of(schema, field) is not None:
             continue
-        variants = [_resolved(schema, item) for item in field.get("anyOf", [field])]
+        variants = [_resolved(schema, item) for item in field.get("anyOf", field.get("oneOf", [field]))]
         yield Key(
             name=name,
             type=" or ".join(dict.fromkeys(_type(schema, item) for item in variants)),

@@ -70,7 +70,6 @@ def evaluate(
     """Sample and grade a checkpoint: a samples file and a summary with intervals. Resumes where it was killed."""
     read, runtime = source.read(EVALUATE)
     from evaluation.harness_variants import dry_run as lines_of
-    from evaluation.harness_variants import refuse_without_engine
 
     called = name or checkpoint.resolve().name
     given = Given(k=k, temperature=temperature, limit=limit, control=control)
@@ -82,8 +81,6 @@ def evaluate(
         typer.echo("\n".join(lines_of(plans, view)))
         return
     _require_folders(data, rings)
-    if endpoint is None:
-        refuse_without_engine(runtime.preset)
     if data is not None:
         paths = runtime.paths.model_copy(update={"data": str(data)})
         runtime = runtime.model_copy(update={"paths": paths})

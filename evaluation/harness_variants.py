@@ -11,7 +11,6 @@ from config.model import EvalPlan
 from records.errors import ConfigError
 from verifier.benchmarks import benchmark
 
-WITHOUT_ENGINE = ("released",)
 """Presets whose model no engine of the suite can hold yet."""
 
 
@@ -60,15 +59,6 @@ def variant(name: str) -> Variant:
         if candidate.name == name:
             return candidate
     raise ConfigError(f"--variant {name}: must be one of {', '.join(v.name for v in VARIANTS)}")
-
-
-def refuse_without_engine(preset: str) -> None:
-    """Raises ConfigError for a preset that needs an engine which does not exist yet."""
-    if preset in WITHOUT_ENGINE:
-        raise ConfigError(
-            f"preset {preset}: needs the vLLM engine, which does not exist yet; --dry-run shows settings and cost, "
-            "--endpoint asks a server of yours"
-        )
 
 
 def num_trajectories(plans: Sequence[EvalPlan]) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from config.model import Config
 from config.resolve import DEFAULTS, resolve
 from records.errors import ConfigError
+from trainer.engines.vllm_version import installed_vllm, vllm_fault
 from trainer.metrics.sinks import PACKAGES
 from trainer.start import pretrained_fault, source_fault
 
@@ -39,6 +40,7 @@ def examine(preset: str) -> list[Finding]:
         _data(config),
         _disk(config),
         _sandbox(config),
+        *_engine(config),
         *_packages(config),
     ]
 
@@ -90,10 +92,17 @@ def _sandbox(config: Config) -> Finding:
         return Finding(what="sandbox", ok=False, detail=str(error))
 
 
+def _engine(config: Config) -> list[Finding]:
+    """Version of vLLM, where the preset decodes with it or on a GPU."""
+    if config.rollout.engine.kind == "local" and config.runtime.device == "cpu":
+        return []
+    found = installed_vllm()
+    fault = vllm_fault(found)
+    return [Finding(what="vllm", ok=fault is None, detail=fault or f"{' '.join(found or ())}, as pinned")]
+
+
 def _packages(config: Config) -> list[Finding]:
     wanted = ["torch", "transformers", "snakemake", "math_verify"]
-    if config.runtime.device == "cuda":
-        wanted.append("vllm")
     wanted += [PACKAGES[sink] for sink in config.runtime.sinks]
     return [
         Finding(what=name, ok=importlib.util.find_spec(name) is not None, detail="Python package")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from records.files import read_json
 from records.trajectory import Rollout
 from trainer.engines.local import LocalEngine
 from trainer.engines.protocol import Engine, LiveWeights
+from trainer.engines.vllm import VllmEngine
 from trainer.rollout.chat import ChatFormat, rollout_chat
 from trainer.rollout.loop import RolloutClock, RolloutLoop, Tool
 from trainer.rollout.task import RolloutSettings, Task
@@ -57,7 +58,7 @@ class Sampler:
 
 
 def scheduling_policy(rollout: RolloutSection) -> Policy:
-    """The configured admission to the one local engine; a fresh one for each batch."""
+    """The configured admission to the one engine; a fresh one for each batch."""
     if rollout.reserve == "forecast":
         return ForecastPolicy(capacities=[rollout.kv_tokens])
     return KvBudgetPolicy(capacities=[rollout.kv_tokens], reserve=rollout.reserve)
@@ -74,15 +75,12 @@ def open_sampler(
 ) -> Iterator[Sampler]:
     """A sampler with a sandbox of its own; the caller loads weights. ConfigError when the model is too short."""
     require_positions(checkpoint, settings.max_prompt + settings.max_response)
-    engine = LocalEngine(
-        engine=0,
-        capacity_tokens=rollout.kv_tokens,
-        max_len=settings.max_prompt + settings.max_response,
-        device=runtime.device,
-    )
     if rollout.tool.state == "off":
         control = Control.TOOL_OFF
-    with open_tool(sandbox, runtime, control, rollout.tool.own) as tool:
+    with (
+        closing(make_engine(rollout, settings, runtime)) as engine,
+        open_tool(sandbox, runtime, control, rollout.tool.own) as tool,
+    ):
         yield Sampler(
             engine=engine,
             tool=tool,
@@ -91,6 +89,25 @@ def open_sampler(
             settings=settings,
             rollout=rollout,
         )
+
+
+def make_engine(rollout: RolloutSection, settings: RolloutSettings, runtime: RuntimeSection) -> Engine:
+    """The configured engine, without weights. ConfigError when vLLM is asked for and not installed as pinned."""
+    max_len = settings.max_prompt + settings.max_response
+    if rollout.engine.kind == "local":
+        return LocalEngine(
+            engine=0, capacity_tokens=rollout.kv_tokens, max_len=max_len, device=runtime.device
+        )
+    on_cpu = runtime.device == "cpu"
+    return VllmEngine(
+        engine=0,
+        capacity_tokens=rollout.kv_tokens,
+        max_len=max_len,
+        max_requests=rollout.engine.max_requests,
+        dtype=rollout.engine.dtype or ("float32" if on_cpu else "bfloat16"),
+        threads=runtime.threads.rl,
+        eager=on_cpu,
+    )
 
 
 def require_positions(

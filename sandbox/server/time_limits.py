@@ -115,7 +115,8 @@ class Watch:
             run.is_idle = True
             run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
         cpu_limit_s = limits.cpu_s + GRACE_S
-        next_s = ran_s + LOOK_EVERY_S
+        ahead = [after_s for after_s in (DECAY_AFTER_S, IDLE_AFTER_S) if after_s > ran_s and self._decays]
+        next_s = min([ran_s + LOOK_EVERY_S, *ahead])  # a loop at full priority costs the others most
         if ran_s >= cpu_limit_s / _NUM_CORES:
             run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + cpu_limit_s)
         elif run.is_idle:

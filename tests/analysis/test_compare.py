@@ -367,7 +367,7 @@ def test_exit_status_1_only_when_asked_to_fail(pair: tuple[Path, Path], tmp_path
         (["compare", "GOOD", "GOOD", "--fail-on", "doom"], "the one thing to fail on"),
         (["entropy", "--run", "GOOD", "--out", "OUT"], "trainer score"),
         (["figures", "--run", "GOOD", "--out", "OUT", "--only", "nothing"], "no such figure"),
-        (["tables", "--run", "GOOD", "--out", "OUT", "--sections", "{"], "not JSON"),
+        (["tables", "--run", "GOOD", "--out", "OUT", "--sections", "{"], "Invalid JSON"),
         (["report", "--run", "GOOD", "--out", "OUT"], "claims.json: missing"),
         (["tables", "--run", "GOOD", "--out", "OUT", "--set", "analysis.sed=1"], "nearest known key"),
     ],

@@ -229,7 +229,6 @@ def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -
         (["--benchmark", "procedural-numbers", "--endpoint", "http://127.0.0.1:9/v1"], "cannot be reached"),
         (["--benchmark", "procedural-numbers", "--data", "absent"], "--data absent is not a folder"),
         (["--benchmark", "procedural-numbers", "--rings", "absent"], "--rings absent is not a folder"),
-        (["--benchmark", "aime24", "--set", "runtime.preset=released"], "needs the vLLM engine"),
         (["--benchmark", "aime24", "--variant", "turns_2"], "must be one of turns_1, turns_5"),
         (["--benchmark", "aime24", "--profile", "mine"], "the only profile is paper"),
     ],

@@ -15,7 +15,7 @@ from records.tool_call import Limits, Status, ToolCall, ToolResult
 from records.trajectory import Rollout
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat
-from trainer.rollout.loop import RolloutLoop
+from trainer.rollout.loop import RolloutLoop, Tool
 from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.wake import Wake
 from trainer.scheduling.policy import Arrival, Assignment
@@ -244,14 +244,14 @@ class ScriptedTool:
 
 
 def a_loop(
-    engine: ScriptedEngine, tool: ScriptedTool | None = None, *, max_response: int = 2000, max_turns: int = 3
+    engine: ScriptedEngine, tool: Tool | None = None, *, max_response: int = 2000, max_turns: int = 3
 ) -> RolloutLoop:
     tool = tool or ScriptedTool()
     return RolloutLoop(
         engines=[engine],
         policy=AdmitAll(),
         tool=tool,
-        wake=tool.wake,
+        wake=tool.wake if isinstance(tool, ScriptedTool) else Wake(),
         chat=ChatFormat(system="brief", tool_name=TOOL),
         codec=CharCodec(),
         settings=RolloutSettings(

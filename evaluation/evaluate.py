@@ -148,7 +148,7 @@ def evaluate(
         provenance = Provenance(
             checkpoint_digest=identity,
             fingerprint=fingerprint,
-            engine=place.endpoint or "local",
+            engine=place.endpoint or view.rollout.engine.kind,
             served_model=served,
             variant=place.variant,
             settings=settings,

@@ -183,7 +183,7 @@ class EvaluationSummary(Stored):
     fingerprint: str
     """Digest of everything that decides the samples."""
     engine: str
-    """local, or the address of a server."""
+    """local, vllm, or the address of a server."""
     served_model: str | None
     variant: str | None
     settings: Settings

@@ -57,7 +57,8 @@ def an_aborted_request_yields_one_aborted_completion(engine: Engine) -> None:
     engine.abort("a")
     engine.abort("unknown")
     done = {one.session: one.finish for one in completed(engine, 2)}
-    assert done.pop("a") is Finish.ABORTED
+    # An engine that works by itself may have answered before the abort.
+    assert done.pop("a") is Finish.ABORTED or not engine.computes
     assert set(done.values()) <= {Finish.STOP, Finish.LENGTH}
     engine.submit(REQUEST)
     assert [one.session for one in completed(engine, 1)] == ["a"]

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from records.errors import ConfigError
 from records.files import read_json, write_json, write_text
 from trainer.weights import EMBEDDING, HEAD, weight_files
 
@@ -34,14 +35,22 @@ def untied_tensors(tensors: Mapping[str, Tensor], config: PreTrainedConfig, fold
 
 
 def untied_folder(checkpoint: Path, folder: Path) -> None:
-    """Link a checkpoint's files into a new folder and add the head that a tied one lacks."""
+    """Link a checkpoint's files into a new folder and add the head that a tied one lacks.
+
+    Raises:
+        ConfigError: the checkpoint holds no embedding in safetensors.
+    """
+    files = weight_files(checkpoint)
+    if EMBEDDING not in files:
+        raise ConfigError(
+            f"{checkpoint}: holds no {EMBEDDING} in safetensors; give a whole checkpoint in that format"
+        )
     folder.mkdir(parents=True)
     for file in checkpoint.iterdir():
-        # Without an index vLLM reads every safetensors file of the folder, the added head among them.
-        if file.name not in {CONFIG, INDEX}:
+        # Without an index vLLM reads every safetensors file of the folder: the added head, but no optimizer state.
+        if file.name not in {CONFIG, INDEX} and (file.suffix != ".safetensors" or file in files.values()):
             os.symlink(file.resolve(), folder / file.name)
     write_json(folder / CONFIG, {**read_json(checkpoint / CONFIG), "tie_word_embeddings": False})
-    files = weight_files(checkpoint)
     if HEAD not in files:
         with safe_open(files[EMBEDDING], framework="pt") as tensors:
             save_file({HEAD: tensors.get_tensor(EMBEDDING)}, folder / "head.safetensors", metadata=_METADATA)

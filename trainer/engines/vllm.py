@@ -180,7 +180,7 @@ class VllmEngine:
     def submit(self, request: GenerateRequest) -> None:
         problem = self._refusal(request)
         if problem:
-            raise ValueError(f"session {request.session!r}: {problem}")
+            raise ConfigError(f"session {request.session!r}: {problem}")
         self._in_flight[request.session] = request
         self._spawn(self._generate(request))
 

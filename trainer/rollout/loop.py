@@ -110,9 +110,9 @@ class RolloutLoop:
     codec: Codec
     settings: RolloutSettings
     engine_s: float = 0.0
-    """Wall seconds spent inside engines."""
+    """Wall seconds in which an engine worked on a turn."""
     wait_s: float = 0.0
-    """Wall seconds in which the loop waited for a tool or an engine."""
+    """Wall seconds in which the loop waited for a tool and no engine worked."""
     cycle: int = 0
     wake: Wake = field(default_factory=Wake)
     lost: dict[int, Exception] = field(default_factory=dict)
@@ -340,7 +340,7 @@ class RolloutLoop:
                 self.cycle = max(self.cycle, min(live.due for live in self._away.values()))
             back = [live for live in self._away.values() if live.due <= self.cycle]
             while pending := [live for live in back if not self._is_answered(live)]:
-                self._wait(pending)
+                self.wait_s += self._wait(pending)
         for live in back:
             del self._away[live.session]
         return back
@@ -353,33 +353,37 @@ class RolloutLoop:
             return []
         if not self._decoding:
             if self.settings.rejoin_iterations is None:
-                self._wait(self._away.values())
+                self.wait_s += self._wait(self._away.values())
             return []
         began = self.wake.now()
         self.cycle += 1
         completions = self._collect()
         self.engine_s += self.wake.now() - began
-        for completion in completions:
-            del self._decoding[completion.session]
         for number, engine in enumerate(self.engines):
             report = engine.report() if number not in self.lost else None
             if report is not None:
                 # All policies use the loop's time, so that a repeated run repeats its decisions.
                 self._assign(self.policy.on_report(replace(report, t=self._t)))
         computing = any(self.engines[number].computes for number in self._decoding.values())
-        if not completions and not computing:
-            self._wait(self._away.values())
+        if self._decoding and not completions and not computing:
+            self.engine_s += self._wait(self._away.values())
         return completions
 
     def _collect(self) -> list[Completion]:
-        """Advance each engine that is left."""
+        """Advance each engine that is left; the turns of one that raises start again once all have advanced."""
         completions: list[Completion] = []
+        failed: list[tuple[int, Exception]] = []
         for number, engine in enumerate(self.engines):
             if number not in self.lost:
                 try:
                     completions += engine.advance()
                 except Exception as error:
-                    self._lose(number, error)
+                    failed.append((number, error))
+        for completion in completions:
+            del self._decoding[completion.session]
+        for number, error in failed:
+            if number not in self.lost:
+                self._lose(number, error)
         return completions
 
     def _lose(self, number: int, error: Exception) -> None:
@@ -397,12 +401,12 @@ class RolloutLoop:
             self._live[session].num_restarts += 1
             self._arrive(self._live[session], first=False)
 
-    def _wait(self, away: Iterable[_Live]) -> None:
-        """Wait until an engine or a tool reports something, or until the first timer of these rollouts."""
+    def _wait(self, away: Iterable[_Live]) -> float:
+        """Wait until an engine or a tool reports something, or until the first timer; returns the seconds."""
         began = self.wake.now()
         timers = [live.timer for live in away if live.call is not None and live.result is None]
         self.wake.wait(max(0.0, min(timers) - began) if timers else None)
-        self.wait_s += self.wake.now() - began
+        return self.wake.now() - began
 
     def _abandon(self) -> None:
         """Abort what is in flight when the caller stops early, so that the next batch finds idle engines."""

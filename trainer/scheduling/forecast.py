@@ -125,7 +125,9 @@ class ForecastPolicy:
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """The cache stays where it is."""
-        number = self._engine_of[session]
+        number = self._engine_of.get(session)
+        if number is None:  # its engine was lost in this cycle
+            return []
         row = self._rows[session]
         context = row.context if context_tokens is None else context_tokens
         self._place(number, session, RunningRow(prompt=row.prompt, context=context, t=t, decoding=False))

@@ -82,7 +82,7 @@ class KvBudgetPolicy:
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """The cache stays on the engine, and so does the reserve."""
-        if context_tokens is not None:
+        if context_tokens is not None and session in self._rollouts:  # else its engine was lost in this cycle
             self._rollouts[session].context = context_tokens
         return []
 

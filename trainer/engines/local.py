@@ -27,7 +27,7 @@ from transformers import PreTrainedConfig
 from trainer.engines.decoder import Decoder, Ids
 from trainer.engines.draw import sample, uniforms
 from trainer.engines.kv_cache import KVCache
-from trainer.engines.protocol import LiveWeights
+from trainer.engines.protocol import LiveWeights, Recovery
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.engines.row_table import MAX_STOP_IDS, RowTable
 
@@ -100,6 +100,7 @@ class LocalEngine:
     # --- weights -----------------------------------------------------------------------------------------
 
     computes = True
+    recovery = Recovery.GONE
 
     @property
     def version(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,11 +24,23 @@ class LiveWeights:
     config: PreTrainedConfig
 
 
+class Recovery(Enum):
+    """What follows the loss of an engine."""
+
+    GONE = auto()
+    """It takes nothing more."""
+    RESTARTING = auto()
+    """It calls `wake` when this changes; until then `submit` and `advance` raise."""
+    BACK = auto()
+    """It holds the weights of `version`, no request and no cache, and takes requests again."""
+
+
 class Engine(Protocol):
     """Generates tokens for one rollout loop. Calls are not thread-safe; sampling settings travel with the request.
 
     Each submitted request yields one completion, whatever happens to it. A call that raises anything but ValueError
-    means that the engine is lost.
+    means that the engine is lost, with its requests and caches; `recovery` then reports whether it returns. An
+    engine that ends with requests in flight raises once at least, however fast it is back.
     """
 
     @property
@@ -40,8 +53,13 @@ class Engine(Protocol):
         """Policy version of the weights that it holds; completions repeat it."""
         ...
 
+    @property
+    def recovery(self) -> Recovery:
+        """What follows the loss; to be read only after a call raised. An engine that never restarts is GONE."""
+        ...
+
     def call_when_done(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, from any thread, whenever `advance` has something to return."""
+        """Call `wake`, from any thread, whenever `advance` has something to return or `recovery` changes."""
         ...
 
     def submit(self, request: GenerateRequest) -> None:

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from records.errors import ConfigError
 from records.files import read_json
-from trainer.engines.protocol import LiveWeights
+from trainer.engines.protocol import LiveWeights, Recovery
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.engines.untied_copy import CONFIG, untied_folder, untied_tensors
 from trainer.engines.vllm_version import VLLM_PIN, installed_vllm, vllm_fault
@@ -68,6 +68,7 @@ class VllmEngine:
     """
 
     computes = False
+    recovery = Recovery.GONE
 
     def __init__(
         self,

@@ -9,8 +9,9 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from config.model import Config, EvalPlan, StageSection
-from config.names import BENCHMARKS, RINGS
+from config.names import benchmark_names
 from config.objective import ObjectiveSection, RocSelection, RocTransform
+from records.evaluation import POOLED, RINGS
 from records.stages import RL_STAGES, Stage
 
 MIN_TURN_TOKENS = 32
@@ -215,7 +216,7 @@ def _evaluation(config: Config) -> Iterator[str]:
         key = f"eval.plans.{name}"
         if not plan.benchmarks:
             yield f"{key}.benchmarks = []: the plan asks nothing; name some, or remove the plan with null"
-        yield from _unknown(f"{key}.benchmarks", plan.benchmarks, BENCHMARKS)
+        yield from _unknown(f"{key}.benchmarks", plan.benchmarks, benchmark_names())
         for benchmark in _asked(plan):
             sampling = (plan.checkpoint, benchmark, plan.temperature, plan.control.value)
             if sampling in seen:
@@ -232,12 +233,12 @@ def _evaluation(config: Config) -> Iterator[str]:
 
 
 def _tests_arms(plan: EvalPlan | None) -> bool:
-    return plan is not None and plan.checkpoint == RL_STAGES[0] and "procedural" in plan.benchmarks
+    return plan is not None and plan.checkpoint == RL_STAGES[0] and POOLED in plan.benchmarks
 
 
 def _asked(plan: EvalPlan) -> Iterator[str]:
     for name in plan.benchmarks:
-        yield from RINGS if name == "procedural" else (name,)
+        yield from RINGS if name == POOLED else (name,)
 
 
 def _budgets(config: Config) -> Iterator[str]:

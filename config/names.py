@@ -1,28 +1,29 @@
-"""Names of what other packages define, so that a wrong one is refused before the first job.
+"""Names of what other packages declare, so that a wrong one is refused before the first job.
 
-The packages stay the source: `tests/config/test_names.py` compares.
+A package declares by files, and a file is found without its import: `tests/config/test_names.py` compares.
 """
 
 from __future__ import annotations
 
-BENCHMARKS = (
-    "procedural",
-    "procedural-numbers",
-    "procedural-composition",
-    "procedural-family",
-    "procedural-dev",
-    "aime24",
-    "aime25",
-    "hmmt25",
-    "math500",
-    "gsm8k",
-    "gpqa_diamond",
-    "bfcl_v3",
-    "bfcl_v3_prompt",
-    "bfcl_v3_path",
-    "ifeval",
-)
-"""`verifier.benchmarks`, and `procedural` for its three test rings together."""
-RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
+from pathlib import Path
+
+from records.evaluation import POOLED
+
+ROOT = Path(__file__).parents[1]
 RESERVED_RUNS = ("reference", "baselines")
 """Folders of results/ that hold published numbers, not runs."""
+
+
+def benchmark_names() -> tuple[str, ...]:
+    """What a plan may name: `POOLED`, and one benchmark for each file of verifier/benchmarks."""
+    return POOLED, *declared_names(ROOT / "verifier" / "benchmarks")
+
+
+def declared_names(folder: Path) -> tuple[str, ...]:
+    """The module names below a folder, sorted, with '-' between folders.
+
+    >>> declared_names(ROOT / "verifier" / "benchmarks" / "procedural")
+    ('composition', 'dev', 'family', 'numbers')
+    """
+    files = (path.relative_to(folder) for path in folder.rglob("*.py") if path.name != "__init__.py")
+    return tuple(sorted("-".join(file.with_suffix("").parts) for file in files))

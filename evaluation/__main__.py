@@ -49,7 +49,7 @@ def benchmarks(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """List the benchmarks: size, digest, source, reachable or how to get it."""
-    from verifier.benchmarks.availability import listing
+    from verifier.availability import listing
 
     require_folder(data)
     for row in listing(data, hub=hub):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from records.verdict import VerdictKind
 from verifier.benchmarks import Benchmark, PromptKind, Scoring
-from verifier.benchmarks.bfcl_calls import Kind, gold_calls, kind_of
-from verifier.benchmarks.bfcl_entry import FunctionEntry
+from verifier.bfcl.calls import Kind, gold_calls, kind_of
+from verifier.bfcl.entry import FunctionEntry
 from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ class Rule:
 
 def read_entries(path: Path) -> list[Entry]:
     """Problems of a training set: JSONL whose rows have problem, question or prompt; anything else is named."""
-    from verifier.benchmarks.declaration import WrongData, jsonl_rows
+    from verifier.declaration import WrongData, jsonl_rows
 
     entries = []
     for number, row in enumerate(jsonl_rows(path), 1):

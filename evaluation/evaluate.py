@@ -49,7 +49,7 @@ from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:
     from records.trajectory import GradedRollout, Rollout
-    from verifier.benchmarks.bfcl_episodes import RunCode
+    from verifier.bfcl.episodes import RunCode
 
 
 MUST_REACH = ("small", "released", "paper")
@@ -316,7 +316,7 @@ def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode |
     from evaluation.conversations.bfcl_services import FunctionScript
     from evaluation.conversations.conversation import DialogueSampler, OneTurn
     from evaluation.conversations.native_chat import NativeChat
-    from verifier.benchmarks.bfcl_prompts import Mode
+    from verifier.bfcl.prompts import Mode
 
     chat = NativeChat.of(place.checkpoint)
     mode = Mode.PROMPT if prompt is PromptKind.LISTED else Mode.FC

@@ -13,13 +13,13 @@ from records.digest import digest
 from records.errors import ConfigError
 from records.evaluation import POOLED, RINGS
 from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
-from verifier.benchmarks.bfcl_calls import Kind, kind_of, published_checker
+from verifier.bfcl.calls import Kind, kind_of, published_checker
 
 if TYPE_CHECKING:
     from records.problem import Problem
     from records.trajectory import GradedRollout, Rollout
     from records.verdict import Verdict
-    from verifier.benchmarks.bfcl_episodes import RunCode
+    from verifier.bfcl.episodes import RunCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,10 @@ class Questions:
         Args:
             problem: as loaded; a repeat's order of options is found from the sample's number.
             rollout: the sample.
-            run_code: runs the services of conversations; see `verifier.benchmarks.bfcl_episodes`.
+            run_code: runs the services of conversations; see `verifier.bfcl.episodes`.
         """
         if self.benchmark.scoring is Scoring.FUNCTION_CALLS and kind_of(problem.family) is Kind.MULTI_TURN:
-            from verifier.benchmarks.bfcl_episodes import grade_conversation
+            from verifier.bfcl.episodes import grade_conversation
 
             if run_code is None:
                 raise ValueError(f"{problem.id} is a conversation: its calls need a sandbox")
@@ -93,10 +93,7 @@ def questions_of(
     found = []
     names = [ring for name in plan.benchmarks for ring in (RINGS if name == POOLED else (name,))]
     for name in names:
-        try:
-            declared = benchmark(name)
-        except ValueError as error:
-            raise ConfigError(f"eval.plans: {error}") from None
+        declared = benchmark(name)
         data = rings if name.startswith("procedural-") else _folder(runtime.paths.data)
         try:
             problems = limited(declared.load(data), plan.limit, seed)
@@ -115,7 +112,7 @@ def require_checker(declared: Benchmark) -> None:
     if declared.scoring is Scoring.FUNCTION_CALLS:
         published_checker()
     elif declared.scoring is Scoring.INSTRUCTIONS:
-        from verifier.benchmarks.ifeval_checks import require_checks
+        from verifier.ifeval.checks import require_checks
 
         require_checks()
 

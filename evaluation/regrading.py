@@ -18,7 +18,7 @@ from verifier.graders.policy import EVAL_GRADERS
 if TYPE_CHECKING:
     from records.problem import Problem
     from records.trajectory import Trajectory
-    from verifier.benchmarks.bfcl_episodes import RunCode
+    from verifier.bfcl.episodes import RunCode
 
 
 class RegradeError(ValueError):

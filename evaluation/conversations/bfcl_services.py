@@ -14,9 +14,9 @@ from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall
 from sandbox import NearLimitCalls, Sandbox, surroundings
 from trainer.rollout.chat_text import ChatText
-from verifier.benchmarks.bfcl_calls import Kind, kind_of
-from verifier.benchmarks.bfcl_entry import FunctionEntry
-from verifier.benchmarks.bfcl_episodes import (
+from verifier.bfcl.calls import Kind, kind_of
+from verifier.bfcl.entry import FunctionEntry
+from verifier.bfcl.episodes import (
     CALL_LIMITS,
     PRELOAD,
     BackendFailed,
@@ -24,7 +24,7 @@ from verifier.benchmarks.bfcl_episodes import (
     Ran,
     RunCode,
 )
-from verifier.benchmarks.bfcl_prompts import Mode, shown
+from verifier.bfcl.prompts import Mode, shown
 
 _THEIRS = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT, Status.CRASH})
 """Ends that a model's calls can cause. The services catch exceptions, so any other one is an infrastructure failure."""

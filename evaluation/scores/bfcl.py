@@ -12,7 +12,7 @@ from evaluation.scores.score_rows import Slice, outcomes_of, score
 from records.evaluation import CategoryScore, FunctionCallNumbers, Score
 from records.statistics import wilson
 from verifier.benchmarks import Benchmark
-from verifier.benchmarks.bfcl_calls import CATEGORIES, MULTI_TURN, overall, overall_v4
+from verifier.bfcl.calls import CATEGORIES, MULTI_TURN, overall, overall_v4
 
 if TYPE_CHECKING:
     from records.problem import Problem

@@ -11,7 +11,7 @@ import numpy as np
 from evaluation.scores.score_rows import Slice, outcomes_of, score
 from records.evaluation import InstructionNumbers, Score, ScoreGrader
 from records.statistics import FEW_UNITS, resample_weights, wilson
-from verifier.benchmarks.ifeval_checks import followed, four_numbers
+from verifier.ifeval.checks import followed, four_numbers
 
 if TYPE_CHECKING:
     from records.trajectory import GradedRollout

@@ -29,8 +29,8 @@ from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import TURN_END
 from trainer.rollout.task import RolloutSettings, Task
 from verifier.benchmarks import benchmark
-from verifier.benchmarks.bfcl_calls import CATEGORIES
-from verifier.benchmarks.bfcl_prompts import Mode
+from verifier.bfcl.calls import CATEGORIES
+from verifier.bfcl.prompts import Mode
 
 pytest.importorskip("bfcl_eval", reason="BFCL's checker comes with `make setup`")
 pytest.importorskip("if_verifiable", reason="IFEval's checks come with `make setup`")

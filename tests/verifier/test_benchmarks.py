@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from verifier.benchmarks import ALL, DataUnavailable, WrongData, benchmark, declaration
-from verifier.benchmarks.availability import listing
+from verifier import declaration
+from verifier.availability import listing
+from verifier.benchmarks import ALL, DataUnavailable, WrongData, benchmark
 
 
 @pytest.mark.parametrize(

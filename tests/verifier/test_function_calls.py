@@ -12,8 +12,9 @@ from records.problem import Problem
 from records.trajectory import CallKind, Rollout, StopReason, Turn
 from records.verdict import VerdictKind
 from verifier.benchmarks import benchmark
-from verifier.benchmarks.bfcl_calls import CATEGORIES, Call, NoCalls, check, decode, overall, overall_v4
-from verifier.benchmarks.bfcl_episodes import (
+from verifier.benchmarks.bfcl_v3 import grade_single_turn
+from verifier.bfcl.calls import CATEGORIES, Call, NoCalls, check, decode, overall, overall_v4
+from verifier.bfcl.episodes import (
     CALL_LIMITS,
     PRELOAD,
     Episode,
@@ -24,7 +25,6 @@ from verifier.benchmarks.bfcl_episodes import (
     play,
     safe_calls,
 )
-from verifier.benchmarks.bfcl_v3 import grade_single_turn
 
 pytest.importorskip("bfcl_eval", reason="BFCL's checker is an extra: see docs/verifier.md")
 

@@ -12,7 +12,7 @@ from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import Verdict, VerdictKind
 from tests.verifier.cases import CASES, ENGLISH, PROMPT
 from verifier.benchmarks import benchmark
-from verifier.benchmarks.ifeval_checks import (
+from verifier.ifeval.checks import (
     Instruction,
     check_response,
     four_numbers,

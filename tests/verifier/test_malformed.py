@@ -12,11 +12,11 @@ from records.problem import Problem
 from records.trajectory import CallKind, Rollout, StopReason, Turn
 from records.verdict import VerdictKind
 from tests.verifier.cases import CASES, OPEN, PROMPT, STATED
-from verifier.benchmarks.bfcl_episodes import safe_calls
 from verifier.benchmarks.bfcl_v3 import grade_single_turn
-from verifier.benchmarks.ifeval_checks import Instruction, grade_response
+from verifier.bfcl.episodes import safe_calls
 from verifier.graders.grade import grade_answer
 from verifier.graders.policy import GradePolicy
+from verifier.ifeval.checks import Instruction, grade_response
 
 pytest.importorskip(
     "if_verifiable", reason="the checks of IFEval are an extra: pip install if-verifiable==0.1.2"

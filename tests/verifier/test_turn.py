@@ -15,8 +15,8 @@ from trainer.rollout.chat import parse_own, parse_turn
 from trainer.selection.reward import well_formed
 from trainer.selection.roc import p_format
 from verifier.answers.extract import extract, extract_letter, without_end_marks
-from verifier.benchmarks.bfcl_calls import NoCalls, decode
-from verifier.benchmarks.bfcl_episodes import safe_calls
+from verifier.bfcl.calls import NoCalls, decode
+from verifier.bfcl.episodes import safe_calls
 from verifier.graders.grade import grade
 from verifier.graders.policy import RL_POLICY, GradePolicy
 from verifier.turn import MAX_DIGITS, MAX_NESTING, CallUnread, read_turn

@@ -1,19 +1,13 @@
-"""The benchmarks of the suite. Adding one is one file that defines a `Benchmark`, one line here and one test."""
+"""The benchmarks of the suite, one file each: a module here declares `BENCHMARK`.
+
+The name of a benchmark is the path of its file below this folder, with '-' between folders (`procedural-dev`).
+"""
 
 from __future__ import annotations
 
-from verifier.benchmarks import (
-    aime24,
-    aime25,
-    bfcl_v3,
-    gpqa_diamond,
-    gsm8k,
-    hmmt25,
-    ifeval,
-    math500,
-    procedural,
-)
-from verifier.benchmarks.declaration import (
+from records.declarations import declared
+from records.errors import require_known
+from verifier.declaration import (
     Benchmark,
     DataUnavailable,
     HubSource,
@@ -25,38 +19,22 @@ from verifier.benchmarks.declaration import (
     digest,
 )
 
-ALL: tuple[Benchmark, ...] = (
-    aime24.BENCHMARK,
-    aime25.BENCHMARK,
-    math500.BENCHMARK,
-    gpqa_diamond.BENCHMARK,
-    bfcl_v3.BENCHMARK,
-    bfcl_v3.PROMPT_MODE,
-    bfcl_v3.PATH_CHECK,
-    ifeval.BENCHMARK,
-    hmmt25.BENCHMARK,
-    gsm8k.BENCHMARK,
-    procedural.NUMBERS,
-    procedural.COMPOSITION,
-    procedural.FAMILY,
-    procedural.DEV,
-)
-NAMES: tuple[str, ...] = tuple(benchmark.name for benchmark in ALL)
+ALL = declared(__name__, "BENCHMARK", Benchmark)
+"""In the order of their files."""
+NAMES = tuple(benchmark.name for benchmark in ALL)
 
 
 def benchmark(name: str) -> Benchmark:
     """The benchmark of that name.
 
     Raises:
-        ValueError: there is none; the message lists the names.
+        ConfigError: there is none; the message gives the nearest name.
 
     >>> benchmark("aime24").num_questions
     30
     """
-    for candidate in ALL:
-        if candidate.name == name:
-            return candidate
-    raise ValueError(f"no benchmark {name!r}; known: {', '.join(NAMES)}")
+    require_known(name, NAMES, "benchmark")
+    return next(candidate for candidate in ALL if candidate.name == name)
 
 
 __all__ = [

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from verifier.benchmarks.declaration import INTEGER_POLICY, Benchmark, HubSource, KnownIssue
+from verifier.declaration import INTEGER_POLICY, Benchmark, HubSource, KnownIssue
 
 
 def read_aime(year: int, row: Mapping[str, Any], index: int) -> Any:

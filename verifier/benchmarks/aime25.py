@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from verifier.benchmarks.aime24 import read_aime
-from verifier.benchmarks.declaration import INTEGER_POLICY, Benchmark, HubSource, KnownIssue
+from verifier.declaration import INTEGER_POLICY, Benchmark, HubSource, KnownIssue
 
 
 def _read(row: Mapping[str, Any], index: int) -> Any:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verifier.benchmarks.bfcl_calls import CATEGORIES, Kind, kind_of
-from verifier.benchmarks.bfcl_entry import FunctionEntry
-from verifier.benchmarks.declaration import (
+from verifier.bfcl.calls import CATEGORIES, Kind, kind_of
+from verifier.bfcl.entry import FunctionEntry
+from verifier.declaration import (
     Benchmark,
     KnownIssue,
     PromptKind,
@@ -42,12 +40,13 @@ def _open_folder(folder: Path) -> Iterable[Mapping[str, Any]]:
     """Entries of all categories, each with its gold and, for conversations, the functions of its services."""
     docs = {name: list(_rows(folder / "multi_turn_func_doc", file)) for name, file in _DOCS.items()}
     for category in CATEGORIES:
-        yield from _open_category(folder, category, docs)
+        yield from open_category(folder, category, docs)
 
 
-def _open_category(
+def open_category(
     folder: Path, category: str, docs: Mapping[str, list[Mapping[str, Any]]]
 ) -> Iterable[Mapping[str, Any]]:
+    """Entries of one category, each with its gold; `docs`: the functions of each service, for conversations."""
     has_gold = kind_of(category) in (Kind.AST, Kind.MULTI_TURN)
     name = f"BFCL_v3_{category}"
     golds = (
@@ -97,17 +96,15 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 
 
 def grade_single_turn(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
-    """Verdict of a single-turn entry. Conversations: `verifier.benchmarks.bfcl_episodes.grade_conversation`."""
+    """Verdict of a single-turn entry. Conversations: `verifier.bfcl.episodes.grade_conversation`."""
     from records.verdict import Verdict, VerdictKind
-    from verifier.benchmarks.bfcl_calls import Unjudged, check
+    from verifier.bfcl.calls import Unjudged, check
     from verifier.graders.policy import MAX_RESPONSE_CHARS
 
     if not rollout.stop.is_models:
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rollout.stop.value)}
     if kind_of(problem.family) is Kind.MULTI_TURN:
-        raise ValueError(
-            f"{problem.id} is a conversation: play and grade it with verifier.benchmarks.bfcl_episodes"
-        )
+        raise ValueError(f"{problem.id} is a conversation: play and grade it with verifier.bfcl.episodes")
     if not rollout.turns:  # silence is right for some entries, a question never asked is not
         rule = rollout.detail or "nothing was sampled"
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}
@@ -120,12 +117,6 @@ def grade_single_turn(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.UNPARSED, rule=str(error))}
     kind = VerdictKind.CORRECT if right else VerdictKind.WRONG
     return {"strict": Verdict(id=problem.id, verdict=kind, rule=rule)}
-
-
-def _open_path_check(folder: Path) -> Iterable[Mapping[str, Any]]:
-    """The first 20 simple and 10 irrelevance entries: enough to exercise the path with a tiny model, no score."""
-    for category, count in (("simple", 20), ("irrelevance", 10)):
-        yield from itertools.islice(_open_category(folder, category, {}), count)
 
 
 BENCHMARK = Benchmark(
@@ -174,19 +165,4 @@ BENCHMARK = Benchmark(
             what="published as defective: gorilla issues 771, 1133, 1256, 1267",
         ),
     ),
-)
-
-PROMPT_MODE = replace(
-    BENCHMARK, name="bfcl_v3_prompt", title="BFCL v3, prompt mode", prompt=PromptKind.LISTED
-)
-"""The same entries with the functions in the published system prompt and calls as a Python list."""
-PATH_CHECK = replace(
-    BENCHMARK,
-    name="bfcl_v3_path",
-    title="BFCL v3, path check",
-    num_questions=30,
-    open_file=_open_path_check,
-    metric="none: shows that the path works",
-    digests=("e166c62db0201e414d9d4de5ce97f7e2fb00e1c6276dcbeec8ec36e6f01620b9",),
-    known_issues=(),
 )

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verifier.benchmarks.declaration import Benchmark, HubSource, KnownIssue, PromptKind, Sampling, WrongData
+from verifier.declaration import Benchmark, HubSource, KnownIssue, PromptKind, Sampling, WrongData
 from verifier.graders.policy import GradePolicy
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from verifier.benchmarks.declaration import Benchmark, HubSource, KnownIssue, Sampling
+from verifier.declaration import Benchmark, HubSource, KnownIssue, Sampling
 
 
 def _read(row: Mapping[str, Any], index: int) -> Any:

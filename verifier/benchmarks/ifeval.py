@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from verifier.benchmarks.declaration import (
+from verifier.declaration import (
     Benchmark,
     HubSource,
     KnownIssue,
@@ -36,7 +36,7 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 
 
 def _grade(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
-    from verifier.benchmarks.ifeval_checks import grade_instructions
+    from verifier.ifeval.checks import grade_instructions
 
     return grade_instructions(problem, rollout)
 

@@ -31,7 +31,7 @@ from typing import Any
 from verifier.graders.policy import CASE_LIMIT_S
 
 SYMBOLIC, INSTRUCTIONS = "symbolic", "instructions"
-ENGINES = {SYMBOLIC: "verifier.graders.symbolic", INSTRUCTIONS: "verifier.benchmarks.ifeval_engine"}
+ENGINES = {SYMBOLIC: "verifier.graders.symbolic", INSTRUCTIONS: "verifier.ifeval.engine"}
 """What a worker can run: a module with `OPERATIONS` (name -> function of gold and answer) and `warm_up`."""
 START_LIMIT_S = 60.0
 """Importing an engine on a loaded machine; not charged to a case."""

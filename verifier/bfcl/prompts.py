@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from verifier.benchmarks.bfcl_entry import FunctionEntry
+from verifier.bfcl.entry import FunctionEntry
 
 _FORMAT = "ret_fmt=python&tool_call_tag=False&func_doc_fmt=json&prompt_fmt=plaintext&style=classic"
 """The default of the published prompt, by its own name."""
@@ -43,7 +43,7 @@ def shown(
     Raises:
         DataUnavailable: the checker, whose prompt and language notes these are, is not installed.
     """
-    from verifier.benchmarks.bfcl_calls import published_checker
+    from verifier.bfcl.calls import published_checker
 
     published_checker()
     from bfcl_eval.utils import add_language_specific_hint_to_function_doc

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from records.verdict import Verdict, VerdictKind
 from verifier.answers.extract import without_end_marks
-from verifier.benchmarks.declaration import DataUnavailable
+from verifier.declaration import DataUnavailable
 from verifier.graders.policy import MAX_RESPONSE_CHARS
 from verifier.graders.workers import ENGINE_DIED, INSTRUCTIONS, Reply, shared_pool
 from verifier.turn import without_reasoning

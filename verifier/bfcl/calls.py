@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from verifier.answers.extract import without_end_marks
-from verifier.benchmarks.bfcl_call_names import parsable, true_name, with_true_names
+from verifier.bfcl.call_names import parsable, true_name, with_true_names
 from verifier.turn import CallText, CallUnread, read_turn, without_reasoning
 
 INSTALL = (
@@ -288,7 +288,7 @@ class _Names(dict[str, Any]):
 @functools.cache
 def published_checker() -> Any:
     """The `ast_checker` of bfcl-eval, without the vendor clients that its model table would import."""
-    from verifier.benchmarks.declaration import DataUnavailable
+    from verifier.declaration import DataUnavailable
 
     if importlib.util.find_spec("bfcl_eval") is None:
         raise DataUnavailable(f"bfcl_v3: not evaluated: the published checker is missing: {INSTALL}")

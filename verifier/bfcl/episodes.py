@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from records.verdict import Verdict, VerdictKind
-from verifier.benchmarks.bfcl_call_names import true_name
-from verifier.benchmarks.bfcl_calls import NoCalls, call_nodes, decode, name_of, unfenced
-from verifier.benchmarks.bfcl_entry import FunctionEntry
+from verifier.bfcl.call_names import true_name
+from verifier.bfcl.calls import NoCalls, call_nodes, decode, name_of, unfenced
+from verifier.bfcl.entry import FunctionEntry
 from verifier.turn import read_turn
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from verifier.benchmarks.ifeval_checks import Instruction, check_response, flags_of, require_checks
+from verifier.ifeval.checks import Instruction, check_response, flags_of, require_checks
 
 
 def follow(request: str, response: str) -> str:

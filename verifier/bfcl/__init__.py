@@ -1,0 +1,1 @@
+"""BFCL: what a response calls, and whether the published checker accepts it."""

@@ -1,0 +1,1 @@
+"""IFEval: which instructions a response follows."""

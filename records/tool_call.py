@@ -35,12 +35,12 @@ class Status(StrEnum):
     """Our process died while the call ran; whether it finished is unknown."""
 
     @property
-    def is_ours(self) -> bool:
+    def is_infrastructure(self) -> bool:
         """True when the infrastructure, not the code, is to blame: never a score, never shown to the model."""
-        return self in _OURS
+        return self in _INFRASTRUCTURE
 
 
-_OURS = frozenset({Status.CANCELLED, Status.SESSION_LOST, Status.REJECTED, Status.LOST})
+_INFRASTRUCTURE = frozenset({Status.CANCELLED, Status.SESSION_LOST, Status.REJECTED, Status.LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

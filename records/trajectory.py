@@ -84,7 +84,7 @@ class Turn:
         """
         if self.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL):
             return True
-        if self.result is None or self.result.status.is_ours:
+        if self.result is None or self.result.status.is_infrastructure:
             return None
         return self.result.status is not Status.OK
 

@@ -1,4 +1,4 @@
-"""`fault_of_result`: compares a result with the `want` of a line of a cases file."""
+"""`fault_of_result`: compares a result with the `expected` of a line of a cases file."""
 
 from __future__ import annotations
 
@@ -21,61 +21,67 @@ _KEYS = (
 )
 
 
-def fault_of_result(result: ToolResult, want: dict[str, Any]) -> str:
-    """Name what differs from `want`; empty when nothing does.
+def fault_of_result(result: ToolResult, expected: dict[str, Any]) -> str:
+    """Name what differs from `expected`; empty when nothing does.
 
     `status` is one or a list; `error` is an exception type or a list; `line` must appear in the traceback;
     `wall_s` and `cpu_s` are upper bounds.
 
     >>> from records.tool_call import Status
     >>> fault_of_result(ToolResult(id="a", status=Status.OK, stdout="1"), {"status": "ok", "stdout": "2"})
-    "stdout is '1', wanted '2'"
+    "stdout is '1', expected '2'"
     >>> from records.tool_call import ToolError
     >>> died = ToolError(type="InterpreterDied", message="killed by signal 9", traceback="")
     >>> fault_of_result(ToolResult(id="a", status=Status.CRASH, error=died), {"status": "timeout"})
-    "status is 'crash' (killed by signal 9), wanted timeout"
+    "status is 'crash' (killed by signal 9), expected timeout"
     """
-    unknown = set(want) - set(_KEYS)
+    unknown = set(expected) - set(_KEYS)
     if unknown:
-        return f"unknown key in want: {sorted(unknown)}"
+        return f"unknown key in expected: {sorted(unknown)}"
     error = result.error
     faults = [
-        _one_of("status", result.status.value, want.get("status"), error.message[:200] if error else ""),
-        _one_of("error", error.type if error else "", want.get("error")),
-        _equal("stdout", result.stdout, want),
-        _equal("value", result.value, want),
-        _contains("stdout", result.stdout, want.get("stdout_has")),
-        _contains("stderr", result.stderr, want.get("stderr_has")),
-        _contains("value", result.value or "", want.get("value_has")),
-        _contains("message", error.message if error else "", want.get("message_has")),
+        _one_of("status", result.status.value, expected.get("status"), error.message[:200] if error else ""),
+        _one_of("error", error.type if error else "", expected.get("error")),
+        _equal("stdout", result.stdout, expected),
+        _equal("value", result.value, expected),
+        _contains("stdout", result.stdout, expected.get("stdout_has")),
+        _contains("stderr", result.stderr, expected.get("stderr_has")),
+        _contains("value", result.value or "", expected.get("value_has")),
+        _contains("message", error.message if error else "", expected.get("message_has")),
         _contains(
-            "traceback", error.traceback if error else "", f"line {want['line']}" if "line" in want else None
+            "traceback",
+            error.traceback if error else "",
+            f"line {expected['line']}" if "line" in expected else None,
         ),
-        _at_most("wall_s", result.wall_s, want),
-        _at_most("cpu_s", result.cpu_s, want),
+        _at_most("wall_s", result.wall_s, expected),
+        _at_most("cpu_s", result.cpu_s, expected),
     ]
     return "; ".join(fault for fault in faults if fault)
 
 
-def _one_of(name: str, given: str, wanted: str | list[str] | None, why: str = "") -> str:
-    allowed = [wanted] if isinstance(wanted, str) else wanted
+def _one_of(name: str, given: str, expected: str | list[str] | None, why: str = "") -> str:
+    allowed = [expected] if isinstance(expected, str) else expected
     if allowed is None or given in allowed:
         return ""
     reason = f" ({why})" if why else ""
-    return f"{name} is {given!r}{reason}, wanted {' or '.join(allowed)}"
+    return f"{name} is {given!r}{reason}, expected {' or '.join(allowed)}"
 
 
-def _equal(name: str, given: str | None, want: dict[str, Any]) -> str:
-    return "" if name not in want or given == want[name] else f"{name} is {given!r}, wanted {want[name]!r}"
+def _equal(name: str, given: str | None, expected: dict[str, Any]) -> str:
+    return (
+        ""
+        if name not in expected or given == expected[name]
+        else f"{name} is {given!r}, expected {expected[name]!r}"
+    )
 
 
 def _contains(name: str, given: str, part: str | None) -> str:
-    return "" if part is None or part in given else f"{name} is {given[:200]!r}, wanted {part!r} in it"
+    return "" if part is None or part in given else f"{name} is {given[:200]!r}, expected {part!r} in it"
 
 
-def _at_most(name: str, given: float, want: dict[str, Any]) -> str:
+def _at_most(name: str, given: float, expected: dict[str, Any]) -> str:
     return (
         ""
-        if name not in want or given <= want[name]
-        else f"{name} is {given:.3f}, wanted at most {want[name]}"
+        if name not in expected or given <= expected[name]
+        else f"{name} is {given:.3f}, expected at most {expected[name]}"
     )

@@ -65,7 +65,7 @@ def run(
     with _open(1, preload, min_isolation) as sandbox:
         result = sandbox.run(call)
     _print(result.to_json())
-    if result.status.is_ours:
+    if result.status.is_infrastructure:
         raise typer.Exit(1)
 
 
@@ -87,7 +87,7 @@ def cases(
     preload: Preload = "numpy,sympy",
     min_isolation: MinIsolation = "files",
     check: Annotated[
-        bool, typer.Option(help="Judge each line's `want`; exit status 1 if any fell short.")
+        bool, typer.Option(help="Judge each line's `expected`; exit status 1 if any fell short.")
     ] = False,
 ) -> None:
     """Run every line of a file; print one ToolResult per line, in order. `timeout`: wall and CPU seconds."""
@@ -97,18 +97,18 @@ def cases(
     with _open(workers, preload, min_isolation) as sandbox:
         futures = [sandbox.submit(call) for call, _ in lines]
         num_short = 0
-        for (call, want), future in zip(lines, futures, strict=True):
+        for (call, expected), future in zip(lines, futures, strict=True):
             result = future.result()
             _print(result.to_json())
-            if check and want is not None:
+            if check and expected is not None:
                 from sandbox.case_check import fault_of_result
 
-                fault = fault_of_result(result, want)
+                fault = fault_of_result(result, expected)
                 if fault:
                     num_short += 1
                     typer.echo(f"{call.id}: {fault}", err=True)
     if num_short:
-        typer.echo(f"{num_short} of {len(lines)} cases did not end as `want` requires", err=True)
+        typer.echo(f"{num_short} of {len(lines)} cases did not end as `expected` requires", err=True)
         raise typer.Exit(1)
 
 
@@ -138,7 +138,7 @@ def _read_cases(file: Path) -> Iterator[tuple[ToolCall, dict[str, Any] | None]]:
         call = ToolCall(
             id=call_id, code=code, stdin=record.get("stdin", ""), session=record.get("session"), limits=limits
         )
-        yield call, record.get("want")
+        yield call, record.get("expected")
 
 
 @app.command()

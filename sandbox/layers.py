@@ -97,8 +97,8 @@ class IsolationReport:
         levels = list(Level)
         if levels.index(self.level) >= levels.index(minimum):
             return ""
-        wanted = {layer for level in levels[: levels.index(minimum) + 1] for layer in _NEEDED[level]}
-        lacking = [f"{s.layer} ({s.why})" for s in self.states if s.layer in wanted and not s.used]
+        required = {layer for level in levels[: levels.index(minimum) + 1] for layer in _NEEDED[level]}
+        lacking = [f"{s.layer} ({s.why})" for s in self.states if s.layer in required and not s.used]
         if minimum in (Level.FILES, Level.PATHS) and not self.used.intersection(_SEPARATION):
             lacking.append("one of " + ", ".join(_SEPARATION))
         return "; ".join(lacking)

@@ -155,7 +155,7 @@ def _calls(turns: pa.ListArray, num_rows: int, path: Path) -> dict[str, np.ndarr
         raise ConfigError(f"{path}: a turn has no call kind; {_REMEDY}")
     executed, ran = (call == CallKind.EXECUTED).to_numpy(), status.notna().to_numpy()
     # A call that the suite lost is neither a call that worked nor one that failed.
-    lost = status.isin([kind for kind in Status if kind.is_ours]).to_numpy()
+    lost = status.isin([kind for kind in Status if kind.is_infrastructure]).to_numpy()
     counted = (call != CallKind.NONE).to_numpy() & (~executed | ran) & ~lost
     failed = counted & ~(executed & (status == Status.OK).to_numpy())
     return {

@@ -70,7 +70,7 @@ def _blow(runner: ToolRunner, strike: Callable[[], None]) -> dict[str, Any]:
     struck = time.perf_counter()
     strike()
     results = [future.result(120) for future in futures]
-    lost = [ended[result.id] - struck for result in results if result.status.is_ours]
+    lost = [ended[result.id] - struck for result in results if result.status.is_infrastructure]
     after = runner.submit(ToolCall(id="after", code="1 + 1", limits=LIMITS)).result(120)
     return {
         "longest_s": max(lost, default=0.0),

@@ -93,7 +93,7 @@ def measure(runner: ToolRunner, programs: list[Program], *, in_flight: int, limi
 
 def _count(score: Score, program: Program, result: ToolResult) -> bool:
     right = is_right(program, result)
-    if result.status.is_ours:
+    if result.status.is_infrastructure:
         score.num_lost += 1
     elif not right and result.status is Status.TIMEOUT:
         score.num_late += 1

@@ -98,8 +98,8 @@ _NO_CAPABILITIES = ctypes.create_string_buffer(24)
 def bound_capabilities(kept: Collection[int] = ()) -> None:
     """Leave this process and its children no capability but `kept` (numbers below 32)."""
     for capability in range(64):
-        wanted = ctypes.c_ulong(capability)
-        if capability not in kept and _libc.prctl(PR_CAPBSET_DROP, wanted, 0, 0, 0) < 0:
+        number = ctypes.c_ulong(capability)
+        if capability not in kept and _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
             break
     mask = sum(1 << capability for capability in kept)
     sets = ctypes.create_string_buffer(struct.pack("<6I", mask, mask, 0, 0, 0, 0))

@@ -143,24 +143,24 @@ def execute(
     return outcome
 
 
-_SPEAKS_LATE = re.compile(
+_WRITES_ON_RELEASE = re.compile(
     r"__del__|\byield\b|\basync\b|open\b|Wrapper|Writer|FileIO|\bfinalize\b|\bexec\b|\beval\b|__import__|getattr"
 )
 """Words of a program that can make a value which writes when it is released. To release all values of a program of
 sympy takes a third of its time, so only programs with such a word pay for it."""
-_SPEAKS_LATE_PERHAPS = re.compile(
+_MAY_WRITE_ON_RELEASE = re.compile(
     "__del__|yield|async|open|Wrapper|Writer|FileIO|finalize|exec|eval|__import__|getattr"
 )
 """Parts of the same words as plain texts, which the search finds faster."""
 
 
-def speaks_late(source: str) -> bool:
+def writes_on_release(source: str) -> bool:
     """Whether the release of the values of a program may write something.
 
-    >>> [speaks_late(text) for text in ("print(1)", "x.evalf()", "open('a')", "getattr(a, 'b')")]
+    >>> [writes_on_release(text) for text in ("print(1)", "x.evalf()", "open('a')", "getattr(a, 'b')")]
     [False, False, True, True]
     """
-    return bool(_SPEAKS_LATE_PERHAPS.search(source) and _SPEAKS_LATE.search(source))
+    return bool(_MAY_WRITE_ON_RELEASE.search(source) and _WRITES_ON_RELEASE.search(source))
 
 
 def finish(
@@ -176,7 +176,7 @@ def finish(
             threading._shutdown()  # type: ignore[attr-defined]
         if atexit._ncallbacks() > num_exit_functions:  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
-        if not deadline.fired and speaks_late(source):
+        if not deadline.fired and writes_on_release(source):
             flush_streams()
             release(namespace)
     except BaseException as error:

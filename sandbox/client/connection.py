@@ -92,9 +92,9 @@ class Link:
             if not self._read() and not self._is_closing:
                 self._owner._on_death(self)
                 return
-            wanted = select.POLLIN | (0 if self._flush() else select.POLLOUT)
-            if wanted != events:
-                events = wanted
+            awaited = select.POLLIN | (0 if self._flush() else select.POLLOUT)
+            if awaited != events:
+                events = awaited
                 poller.modify(self._socket.fileno(), events)
 
     def _flush(self) -> bool:

@@ -39,7 +39,7 @@ class EqualCalls(ToolRunner):
             return self._tool.submit(call)
         program = (call.code, call.stdin, call.limits)
         first = self._first.get(program)
-        if first is not None and (not first.done() or _is_told_by_code(first.result())):
+        if first is not None and (not first.done() or _is_decided_by_code(first.result())):
             return self._repeat(first, call)
         first = self._tool.submit(call)
         self._first[program] = first
@@ -52,7 +52,7 @@ class EqualCalls(ToolRunner):
 
         def answer(done: Future[ToolResult]) -> None:
             result = done.result()
-            if _is_told_by_code(result):
+            if _is_decided_by_code(result):
                 own.set_result(replace(result.without_clock(), id=call.id))
             else:
                 self._tool.submit(call).add_done_callback(lambda other: own.set_result(other.result()))
@@ -68,5 +68,5 @@ class EqualCalls(ToolRunner):
         self._tool.close()
 
 
-def _is_told_by_code(result: ToolResult) -> bool:
+def _is_decided_by_code(result: ToolResult) -> bool:
     return result.status in (Status.OK, Status.ERROR)

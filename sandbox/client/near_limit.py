@@ -45,7 +45,7 @@ def is_near_limit(result: ToolResult, limits: Limits) -> bool:
     >>> is_near_limit(ToolResult(id="a", status=Status.OK, cpu_s=0.3), Limits(cpu_s=1.0))
     True
     """
-    if result.status.is_ours:
+    if result.status.is_infrastructure:
         return False
     used = max(result.cpu_s / limits.cpu_s, result.wall_s / limits.wall_s)
     return result.status is Status.TIMEOUT or used >= NEAR_FRAC

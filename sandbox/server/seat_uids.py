@@ -19,18 +19,18 @@ def reserve(first_uid: int, count: int) -> tuple[int, list[socket.socket]]:
     Raises:
         UidsExhausted: none are free.
     """
-    wanted = -(-count // BLOCK)
+    num_blocks = -(-count // BLOCK)
     first_block = -(-first_uid // BLOCK)
     held: list[socket.socket] = []
     for block in range(first_block, first_block + _MAX_BLOCKS):
         holder = _hold(block)
         if holder is None:
-            _let_go(held)
+            _release(held)
             continue
         held.append(holder)
-        if len(held) == wanted:
-            return (block - wanted + 1) * BLOCK, held
-    _let_go(held)
+        if len(held) == num_blocks:
+            return (block - num_blocks + 1) * BLOCK, held
+    _release(held)
     raise UidsExhausted(f"no {count} user ids are free from {first_uid} up; close other sandboxes")
 
 
@@ -44,7 +44,7 @@ def _hold(block: int) -> socket.socket | None:
     return holder
 
 
-def _let_go(held: list[socket.socket]) -> None:
+def _release(held: list[socket.socket]) -> None:
     for holder in held:
         holder.close()
     held.clear()

@@ -206,7 +206,7 @@ def flood_the_result(sandbox: Sandbox, _: Path) -> str:
     limits = Limits(cpu_s=20, wall_s=120, memory_bytes=2**30, output_bytes=2**24)
     code = "import sys\nsys.stdout.buffer.write(b'\\x01' * 4_000_000)\nsys.stderr.buffer.write(b'\\xff' * 4_000_000)\n"
     result = sandbox.run(call(code + "chr(0x10ffff) * 300_000", limits=limits))
-    return "" if not result.status.is_ours else str(result)
+    return "" if not result.status.is_infrastructure else str(result)
 
 
 def take_the_fork_server(sandbox: Sandbox, _: Path) -> str:

@@ -53,7 +53,7 @@ def main(settings: dict[str, Any]) -> None:
         faults = {
             case["id"]: fault
             for case, result in zip(cases, results, strict=True)
-            if (fault := fault_of_result(result, case["want"]))
+            if (fault := fault_of_result(result, case["expected"]))
         }
         after = sandbox.run_many(
             ToolCall(id=f"after-{k}", code="import os\nos.listdir()", limits=Limits(cpu_s=10, wall_s=120))

@@ -1,4 +1,4 @@
-"""Every hostile case ends as its `want` requires, and the next call runs clean: as this user, and as others."""
+"""Every hostile case ends as its `expected` requires, and the next call runs clean: as this user, and as others."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CASES = read_cases()
 
 @pytest.mark.hostile
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
-def test_a_case_ends_as_wanted(sandbox: Sandbox, case: dict[str, Any]) -> None:
+def test_a_case_ends_as_expected(sandbox: Sandbox, case: dict[str, Any]) -> None:
     sandbox.run_many(calls_before(case))
     result = sandbox.run(call_of(case))
-    assert fault_of_result(result, case["want"]) == "", result
+    assert fault_of_result(result, case["expected"]) == "", result
     after = sandbox.run(
         ToolCall(id="after", code="import os\nos.listdir()", limits=Limits(cpu_s=10, wall_s=120))
     )
@@ -53,7 +53,7 @@ def _run_all(folder: Path, user: int, **settings: Any) -> dict[str, Any]:
 
 @pytest.mark.hostile
 @pytest.mark.slow
-def test_all_cases_end_as_wanted_for_root_with_a_user_id_per_call(open_python: Path) -> None:
+def test_all_cases_end_as_expected_for_root_with_a_user_id_per_call(open_python: Path) -> None:
     said = _run_all(open_python, 0)
     assert said["faults"] == {}
     assert said["dirty"] == []
@@ -62,7 +62,7 @@ def test_all_cases_end_as_wanted_for_root_with_a_user_id_per_call(open_python: P
 
 @pytest.mark.hostile
 @pytest.mark.slow
-def test_all_cases_end_as_wanted_for_an_ordinary_user(open_python: Path) -> None:
+def test_all_cases_end_as_expected_for_an_ordinary_user(open_python: Path) -> None:
     said = _run_all(open_python, NOBODY)
     assert said["faults"] == {}
     assert said["dirty"] == []
@@ -72,7 +72,7 @@ def test_all_cases_end_as_wanted_for_an_ordinary_user(open_python: Path) -> None
 
 @pytest.mark.hostile
 @pytest.mark.slow
-def test_all_cases_end_as_wanted_without_signal_scope(open_python: Path) -> None:
+def test_all_cases_end_as_expected_without_signal_scope(open_python: Path) -> None:
     said = _run_all(open_python, NOBODY, disabled_layers=["signal_scope"])
     assert "signal_filter" in said["layers"]
     assert said["dirty"] == []

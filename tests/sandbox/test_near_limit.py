@@ -108,7 +108,7 @@ def test_the_seed_counts_where_the_program_may_draw() -> None:
     assert digest_of(call("a"), "") == digest_of(call("bb"), "")
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status.is_ours])
+@pytest.mark.parametrize("status", [status for status in Status if status.is_infrastructure])
 def test_what_the_infrastructure_did_is_never_recorded(status: Status) -> None:
     assert not is_near_limit(ToolResult(id="a", status=status, cpu_s=5.0), LIMITS)
 

@@ -154,7 +154,7 @@ def test_each_status_of_the_codes_own_reads_as_it_should(result: ToolResult, sho
     assert response_text(CALLED, result, 256) == shown
 
 
-@pytest.mark.parametrize("status", [s for s in Status if s.is_ours])
+@pytest.mark.parametrize("status", [s for s in Status if s.is_infrastructure])
 def test_a_failure_of_ours_is_never_shown(status: Status) -> None:
     with pytest.raises(ValueError, match="never shown"):
         response_text(CALLED, ToolResult(id="c", status=status), 256)

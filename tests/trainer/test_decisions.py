@@ -171,7 +171,7 @@ def test_d11_a_call_is_an_error_by_what_happened_not_by_its_text() -> None:
 def test_d12_no_call_scores_one_half_and_what_did_not_run_is_not_counted() -> None:
     assert p_err([a_turn(CallKind.NONE)]) == 0.5
     assert p_err([a_turn(CallKind.EXECUTED)]) == 0.5
-    ours = [a_turn(CallKind.EXECUTED, status) for status in Status if status.is_ours]
+    ours = [a_turn(CallKind.EXECUTED, status) for status in Status if status.is_infrastructure]
     assert p_err([*ours, a_turn(CallKind.EXECUTED, Status.OK)]) == 0.0
     assert p_err([a_turn(CallKind.EXECUTED, Status.OK, num_extra_calls=3)]) == 0.0
 

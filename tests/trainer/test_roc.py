@@ -56,7 +56,7 @@ def a_group(num_positive: int, num_negative: int, penalties: list[float] | None 
 @pytest.mark.parametrize("status", list(Status))
 def test_p_err_of_one_call_by_status(status: Status) -> None:
     """The code's own statuses count, ours never do; a call of ours leaves 'no tool call' behind."""
-    expected = 0.5 if status.is_ours else float(status is not Status.OK)
+    expected = 0.5 if status.is_infrastructure else float(status is not Status.OK)
     assert p_err([a_turn(CallKind.EXECUTED, status), a_turn()]) == expected
 
 

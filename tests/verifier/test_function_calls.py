@@ -214,7 +214,7 @@ def run_code() -> Iterator[RunCode]:
             call = ToolCall(id=str(next(numbers)), code=code, stdin=stdin, limits=Limits(**CALL_LIMITS))
             result = sandbox.run(call)
             fault = "" if result.status == "ok" else f"{result.status}: {result.error}"
-            return Ran(result.stdout, fault, result.status.is_ours)
+            return Ran(result.stdout, fault, result.status.is_infrastructure)
 
         yield run
 

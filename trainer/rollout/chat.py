@@ -227,7 +227,7 @@ def response_text(turn: ParsedTurn, result: ToolResult | None, limit: int) -> st
 
 
 def _result_text(result: ToolResult) -> str:
-    if result.status.is_ours:
+    if result.status.is_infrastructure:
         raise ValueError(f"status {result.status} is never shown to the model")
     if result.status is Status.OK:
         shown = result.stdout.rstrip("\n") or (result.value or "")

@@ -275,7 +275,7 @@ class RolloutLoop:
         """Show the model the result of its call; returns the rollout where it ended."""
         draft, parsed, result = live.draft, live.parsed, live.result
         assert parsed is not None
-        if result is not None and result.status.is_ours:
+        if result is not None and result.status.is_infrastructure:
             return draft.end(StopReason.ABORTED, f"tool: {result.status}")
         if result is not None:
             draft.set_result(result)
@@ -310,7 +310,7 @@ class RolloutLoop:
         live.cpu_s += result.cpu_s
         live.queue_s += result.queue_s
         live.num_near_limit += is_near_limit(result, live.call.limits)
-        can_return = result.status.is_ours and result.status is not Status.SESSION_LOST
+        can_return = result.status.is_infrastructure and result.status is not Status.SESSION_LOST
         if not can_return or live.num_tries > self.settings.num_retries:
             live.result = result
             return True

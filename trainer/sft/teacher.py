@@ -318,7 +318,7 @@ def _run_surely(calls: list[ToolCall], run_many: RunMany) -> dict[str, ToolResul
     results: dict[str, ToolResult] = {}
     left = calls
     for _ in range(_MAX_RETRIES_OF_OURS + 1):
-        results |= {r.id: r.without_clock() for r in run_many(left) if not r.status.is_ours}
+        results |= {r.id: r.without_clock() for r in run_many(left) if not r.status.is_infrastructure}
         left = [call for call in left if call.id not in results]
         if not left:
             return results

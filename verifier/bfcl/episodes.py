@@ -45,7 +45,7 @@ class Ran:
     stdout: str
     fault: str = ""
     """What went wrong, or ''."""
-    is_ours: bool = True
+    is_infrastructure: bool = True
     """Cause: the infrastructure (a lost worker) or the calls (a limit passed)."""
 
 
@@ -295,7 +295,7 @@ def _ask(request: dict[str, Any], run_code: RunCode) -> dict[str, Any]:
     mark = secrets.token_hex(8)
     ran = run_code(_CODE, json.dumps({**request, "mark": mark}))
     lines = [line for line in ran.stdout.splitlines() if line.startswith(mark)]
-    if len(lines) != 1 and ran.fault and not ran.is_ours:
+    if len(lines) != 1 and ran.fault and not ran.is_infrastructure:
         raise CallsTooHeavy(f"the calls went past the limits of the services: {ran.fault}"[:300])
     if len(lines) != 1:
         raise BackendFailed(f"backend: {ran.fault or 'no answer'}"[:300])

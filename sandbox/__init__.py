@@ -1,6 +1,6 @@
-"""Untrusted Python in isolated processes: `Sandbox`, and what stands before it.
+"""Untrusted Python in isolated processes: `Sandbox` and the callers in front of it.
 
-The names are imported on first use, for every fork server imports this package.
+The names are imported on first use, because every fork server imports this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`fault_of_result`: compares a result with the `expected` of a line of a cases file."""
+"""`fault_of_result`: compares a result with the field `expected` of a line of a cases file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEYS = (
 
 
 def fault_of_result(result: ToolResult, expected: dict[str, Any]) -> str:
-    """Name what differs from `expected`; empty when nothing does.
+    """List the differences from `expected`; an empty text when there are none.
 
     `status` is one or a list; `error` is an exception type or a list; `line` must appear in the traceback;
     `wall_s` and `cpu_s` are upper bounds.

@@ -1,4 +1,4 @@
-"""The command line: run, cases, doctor, bench. Commands import heavy modules themselves."""
+"""`app`: the commands run, cases, doctor and bench. Each command imports heavy modules itself."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ app = typer.Typer(
 
 Workers = Annotated[int, typer.Option(help="CPU cores to fill.")]
 Preload = Annotated[str, typer.Option(help="Modules imported beforehand, comma separated; '' for none.")]
-MinIsolation = Annotated[str, typer.Option(help="Refuse to start below: none, limits, syscalls, files.")]
+MinIsolation = Annotated[
+    str, typer.Option(help="Refuse to start below this level: none, limits, syscalls, files.")
+]
 
 
 def fail(text: str) -> NoReturn:
-    """One clear line and exit status 2: the input or the machine is wrong."""
+    """Print one line and exit with status 2: the input or the machine is at fault."""
     typer.echo(f"error: {text}", err=True)
     raise typer.Exit(2)
 
@@ -50,14 +52,14 @@ def _open(workers: int, preload: str, min_isolation: str, **others: Any) -> Sand
 @app.command()
 @one_line_errors()
 def run(
-    file: Annotated[Path | None, typer.Argument(help="Program to run; - or nothing: standard input.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Program to run; - or none: standard input.")] = None,
     code: Annotated[str | None, typer.Option(help="Program text, instead of a file.")] = None,
-    stdin: Annotated[str, typer.Option(help="What the program reads from its standard input.")] = "",
+    stdin: Annotated[str, typer.Option(help="Standard input of the program.")] = "",
     timeout: Annotated[float, typer.Option(help="Wall seconds; the CPU limit is the same.")] = 10.0,
     preload: Preload = "numpy,sympy",
     min_isolation: MinIsolation = "files",
 ) -> None:
-    """Run one program; print its ToolResult as JSON. Exit status 0 if it ran at all, whatever it did."""
+    """Run one program; print its ToolResult as JSON. Exit status 0 if the program ran, however it ended."""
     from records.tool_call import Limits, ToolCall
 
     program = code if code is not None else _read_program(file)
@@ -81,13 +83,14 @@ def _read_program(file: Path | None) -> str:
 @one_line_errors()
 def cases(
     file: Annotated[
-        Path, typer.Argument(help="One JSON object per line: {id, code, stdin?, session?, timeout?}.")
+        Path,
+        typer.Argument(help="One JSON object per line: {id, code, stdin?, session?, timeout?, expected?}."),
     ],
     workers: Workers = 2,
     preload: Preload = "numpy,sympy",
     min_isolation: MinIsolation = "files",
     check: Annotated[
-        bool, typer.Option(help="Judge each line's `expected`; exit status 1 if any fell short.")
+        bool, typer.Option(help="Compare each result with `expected`; exit status 1 if any differs.")
     ] = False,
 ) -> None:
     """Run every line of a file; print one ToolResult per line, in order. `timeout`: wall and CPU seconds."""
@@ -108,7 +111,7 @@ def cases(
                     num_short += 1
                     typer.echo(f"{call.id}: {fault}", err=True)
     if num_short:
-        typer.echo(f"{num_short} of {len(lines)} cases did not end as `expected` requires", err=True)
+        typer.echo(f"{num_short} of {len(lines)} cases did not end as expected", err=True)
         raise typer.Exit(1)
 
 
@@ -144,11 +147,11 @@ def _read_cases(file: Path) -> Iterator[tuple[ToolCall, dict[str, Any] | None]]:
 @app.command()
 @one_line_errors()
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="For a machine.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     preload: Preload = "numpy,sympy",
     min_isolation: MinIsolation = "files",
 ) -> None:
-    """Show each isolation layer: in use, or missing and why; then run one call. Exit status 1 below the minimum."""
+    """Show each isolation layer, with the reason if it is missing; run one call. Exit status 1 below the minimum."""
     from records.tool_call import ToolCall
     from sandbox.layers import Level
 

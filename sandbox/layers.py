@@ -1,4 +1,4 @@
-"""`Layer` and `Level`: the barriers between the code and the machine, and which of them are enough."""
+"""`Layer` and `Level`: barriers between the code and the machine, and the sets of barriers that suffice."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ class Layer(StrEnum):
     """One independent barrier."""
 
     SLOT_UID = "slot_uid"
-    """Each running call has a user id of its own (root only)."""
+    """Each running call has its own user id (root only)."""
     NO_CAPABILITIES = "no_capabilities"
-    """A call that must stay root has no root powers."""
+    """A call that must remain root has no root powers."""
     RLIMITS = "rlimits"
     NO_NEW_PRIVS = "no_new_privs"
     SECCOMP = "seccomp"
     LANDLOCK = "landlock"
-    """No file but the interpreter's and the call's own folder."""
+    """Access only to the files of the interpreter and to the call's own folder."""
     SIGNAL_SCOPE = "signal_scope"
     """No signals to processes outside (Landlock, kernel >= 6.12)."""
     SIGNAL_FILTER = "signal_filter"
-    """No signals at all; stands in where there is neither a slot uid nor a signal scope."""
+    """No signals at all; used where neither a slot uid nor a signal scope is available."""
     PARENT_DEATH = "parent_death"
-    """Everything dies with the supervisor."""
+    """All processes of the sandbox die with the supervisor."""
     PRIVATE_ROOT = "private_root"
-    """No path exists but the interpreter's, read only, and the call's own folder (mounts allowed)."""
+    """The only paths are those of the interpreter, read only, and the call's own folder (mounts allowed)."""
     BOUNDED_TMP = "bounded_tmp"
-    """The folder of each call is a tmpfs of its own, bounded in bytes and files (mounts allowed)."""
+    """The folder of each call is its own tmpfs, with a limit on bytes and on files (mounts allowed)."""
     FIXED_ADDRESSES = "fixed_addresses"
-    """No address randomisation: memory is mapped alike in every start."""
+    """No address randomisation: every start maps memory alike."""
     HUGE_PAGES = "huge_pages"
     """Fewer page-table entries to copy per fork. Speed, not safety."""
     EAGER_PAGES = "eager_pages"
-    """What every call writes is copied by the fork, not fault by fault. Speed, not safety."""
+    """The fork copies what every call writes, without a fault per page. Speed, not safety."""
 
 
 class Level(StrEnum):
-    """How much isolation is enough; each includes the ones before."""
+    """How much isolation is in force; each level includes the ones before."""
 
     NONE = "none"
     LIMITS = "limits"
@@ -47,7 +47,7 @@ class Level(StrEnum):
     FILES = "files"
     """Own folder only, and calls cannot touch each other."""
     PATHS = "paths"
-    """Nothing else can even be asked for, and no call can fill the others' folders."""
+    """No other path can be named, and no call can fill the folders of the others."""
 
 
 _NEEDED: dict[Level, tuple[Layer, ...]] = {
@@ -62,7 +62,7 @@ _SEPARATION = (Layer.SLOT_UID, Layer.SIGNAL_SCOPE, Layer.SIGNAL_FILTER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerState:
-    """Whether a layer is in use, and why not."""
+    """Whether a layer is in use, with the reason if it is not."""
 
     layer: Layer
     used: bool
@@ -71,7 +71,7 @@ class LayerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolationReport:
-    """What was probed."""
+    """The result of a probe."""
 
     states: tuple[LayerState, ...]
     landlock_abi: int
@@ -82,7 +82,7 @@ class IsolationReport:
 
     @property
     def level(self) -> Level:
-        """The highest level whose layers are all in use."""
+        """Return the highest level whose layers are all in use."""
         reached = Level.NONE
         for level in Level:
             if not all(layer in self.used for layer in _NEEDED[level]):
@@ -93,7 +93,7 @@ class IsolationReport:
         return reached
 
     def missing_for(self, minimum: Level) -> str:
-        """What is lacking for `minimum`, in words; empty when nothing is."""
+        """Describe what is missing for `minimum`; empty when nothing is."""
         levels = list(Level)
         if levels.index(self.level) >= levels.index(minimum):
             return ""

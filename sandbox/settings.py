@@ -13,50 +13,50 @@ from sandbox.layers import Layer, Level
 
 
 class SettingsError(ValueError):
-    """A setting is out of range; the message has its name and the range."""
+    """A setting is out of range; the message gives its name and the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How one supervisor runs code. Plain values only, so that they travel as JSON."""
+    """How one supervisor runs code. Plain values only, so that they can be sent as JSON."""
 
     workers: int = 2
-    """CPU cores the sandbox may fill."""
+    """CPU cores that the sandbox may use."""
     slots_per_worker: int = 4
     """Calls running at once per worker; more than 1, so that sleeping calls leave no core idle."""
     preload: tuple[str, ...] = ("numpy", "sympy")
     """Modules that fork servers import beforehand, by name; one tier per entry, each with all before it."""
     python_path: tuple[str, ...] = ()
-    """Folders searched before the interpreter's own, and readable by calls: where a preloaded module lies."""
+    """Folders searched before the interpreter's own, and readable by calls: they contain preloaded modules."""
     queue_limit: int | None = None
-    """Calls waiting; one more is rejected with a retry-after. None: no limit."""
+    """Calls that may wait; one more is rejected with a retry-after. None: no limit."""
     min_isolation: Level = Level.FILES
     niceness: int = 10
-    """Steps of priority that running code stands below the caller at its start."""
+    """Priority steps of running code below the caller, at its start."""
     decayed_niceness: int = 19
-    """The same of code that has run for 0.1 s."""
+    """The same for code that has run for 0.1 s."""
     affinity: tuple[int, ...] | None = None
     """CPU cores that the supervisor, its fork servers and the code may run on; None: any."""
     deterministic: bool = True
     """Hide from the text shown what depends on the clock or on addresses."""
     allow_processes: bool = False
-    """Code may start processes and programs; they end with its call, to the last. CPU limits then count each apart."""
+    """Code may start processes and programs; all end with its call. The CPU limit applies to each separately."""
     max_sessions: int = 256
     session_idle_s: float = 600.0
-    """A session untouched for longer is evicted."""
+    """Seconds after which an unused session is evicted."""
     memory_low_bytes: int = 2**29
-    """While the machine has less memory available, idle sessions are evicted and new calls wait."""
+    """While less memory is available, idle sessions are evicted and new calls wait."""
     server_wait_s: float = 60.0
-    """Calls that have waited while no fork server was ready for so long end as lost."""
+    """Calls that have waited this long while no fork server was ready end as lost."""
     tmp_bytes: int = 2**25
-    """Size of the tmpfs that is the folder of a call, where one can be mounted: one for each seat."""
+    """Size of the tmpfs that is the folder of a call, one per seat, where mounts are allowed."""
     tmp_dir: str = field(default_factory=tempfile.gettempdir)
     first_uid: int = 210_000
     """Slot k runs as user id first_uid + k (root only)."""
     python: str = field(default_factory=lambda: sys.executable)
     """Interpreter that runs the code."""
     disabled_layers: tuple[Layer, ...] = ()
-    """Isolation layers left out: for tests that show what each is for."""
+    """Isolation layers left out, for tests that show the effect of each."""
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -87,7 +87,7 @@ class Settings:
 
     @property
     def num_slots(self) -> int:
-        """Calls running at once."""
+        """Return the number of calls running at once."""
         return self.workers * self.slots_per_worker
 
     def to_text(self) -> str:

@@ -1,8 +1,8 @@
-"""Frames between client and supervisor, and the bytes of a call and of a result.
+"""`pack`, `FrameReader`, `encode_call`, `encode_result`: the protocol between client and supervisor.
 
 A frame is a 13-byte header (payload length, kind, number) and a payload. The number pairs a result with its call,
-and the supervisor forwards a call unread. Nothing here trusts the sender: sizes are capped, JSON is
-the only parser, and a malformed frame is a WireError.
+and the supervisor forwards a call without decoding it. The reader does not trust the sender: sizes are capped, JSON
+is the only parser, and a malformed frame is a WireError.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
 
 MAX_FRAME_BYTES = 64 * 2**20
 MAX_SENT_BYTES = 2**18
-"""Given to a socket at once."""
+"""Bytes given to a socket at once."""
 MAX_CODE_BYTES = 2**20
 MAX_STDIN_BYTES = 2**22
-"""As UTF-8. No larger than one file of a call (`jail.MAX_FILE_BYTES`): the child puts its input into one."""
+"""As UTF-8. At most one file of a call (`jail.MAX_FILE_BYTES`), because the child stores its input in one."""
 MAX_NAME_CHARS = 200
 MAX_SECONDS = 3600.0
 MAX_OUTPUT_BYTES = 16 * 2**20
@@ -40,7 +40,7 @@ class WireError(ValueError):
 
 
 class Kind(IntEnum):
-    """What a frame carries."""
+    """Content of a frame."""
 
     CALL = 1
     RESULT = 2
@@ -52,12 +52,12 @@ class Kind(IntEnum):
 
 
 def pack(kind: Kind, number: int, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Encode one frame."""
     return _HEADER.pack(len(payload), kind, number) + payload
 
 
 def take_batch(outbox: deque[bytes]) -> bytes:
-    """The next frames to send at once: as many as a socket may take, for what it leaves is copied.
+    """Take the frames to send at once: as many as a socket may accept, because unsent bytes are copied.
 
     >>> outbox = deque([b"a" * MAX_SENT_BYTES, b"b", b"c"])
     >>> len(take_batch(outbox)) == MAX_SENT_BYTES, take_batch(outbox), len(outbox)
@@ -77,10 +77,10 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[Kind, int, bytes]]:
-        """Frames completed by `data`.
+        """Return the frames completed by `data`.
 
         Raises:
-            WireError: a length over the cap or an unknown kind; the stream cannot be followed any further.
+            WireError: a length over the cap or an unknown kind; the stream is unusable from there on.
         """
         self._buffer += data
         frames = []
@@ -101,7 +101,7 @@ class FrameReader:
 
 
 def fault_of(call: ToolCall) -> str:
-    """Why a call cannot be accepted, with the remedy; empty when it can.
+    """Return why a call cannot be accepted, with the remedy; empty when it can.
 
     >>> fault_of(ToolCall(id="a", code="1"))
     ''
@@ -131,14 +131,14 @@ def _is_name(value: object) -> bool:
 
 
 def fault_of_stdin(num_bytes: int) -> str:
-    """Why a standard input of that size is refused; empty when it is not."""
+    """Return why a standard input of that size is refused; empty when it is not."""
     if num_bytes <= MAX_STDIN_BYTES:
         return ""
     return f"stdin has {num_bytes} bytes as UTF-8; at most {MAX_STDIN_BYTES} are passed, so the call did not start"
 
 
 def fault_of_limits(limits: Limits) -> str:
-    """Why limits are refused; empty when they are not."""
+    """Return why limits are refused; empty when they are not."""
     for name in ("wall_s", "cpu_s"):
         value = getattr(limits, name)
         if not isinstance(value, int | float) or not math.isfinite(value) or not 0 < value <= MAX_SECONDS:
@@ -156,7 +156,7 @@ def fault_of_limits(limits: Limits) -> str:
 
 
 def encode_call(call: ToolCall) -> bytes:
-    """A head of fixed size, then session, code and stdin as UTF-8 (lone surrogates survive)."""
+    """Encode a head of fixed size, then session, code and stdin as UTF-8 (lone surrogates survive)."""
     limits = call.limits
     session = b"" if call.session is None else call.session.encode("utf-8", "surrogatepass")
     code = call.code.encode("utf-8", "surrogatepass")
@@ -175,10 +175,10 @@ def encode_call(call: ToolCall) -> bytes:
 
 
 def decode_call(payload: bytes) -> tuple[str | None, Limits, int, bytes, bytes]:
-    """Session, limits, seed, code and stdin of an encoded call.
+    """Return session, limits, seed, code and stdin of an encoded call.
 
     Raises:
-        WireError: it is not one.
+        WireError: the payload is not an encoded call.
     """
     try:
         num_session, num_code, num_stdin, wall_s, cpu_s, memory_bytes, output_bytes, seed = _CALL.unpack_from(
@@ -196,9 +196,9 @@ def decode_call(payload: bytes) -> tuple[str | None, Limits, int, bytes, bytes]:
 
 
 def encode_result(result: ToolResult) -> bytes:
-    """The fields as a JSON list, without the id: the frame number stands for it.
+    """Encode the fields as a JSON list, without the id, which the frame number replaces.
 
-    Written out by hand, for an encoder object costs more than all the rest. Times are finite.
+    The function writes JSON itself, because an encoder object costs more than all the rest. Times are finite.
     """
     error = result.error
     text = "null" if error is None else f"[{_q(error.type)},{_q(error.message)},{_q(error.traceback)}]"
@@ -210,7 +210,7 @@ def encode_result(result: ToolResult) -> bytes:
 
 
 def decode_result(payload: bytes, call_id: str) -> ToolResult:
-    """The result of the call `call_id`.
+    """Decode the result of the call `call_id`.
 
     >>> result = ToolResult(id="a", status=Status.OK, value="2")
     >>> decode_result(encode_result(result), "a") == result
@@ -234,29 +234,29 @@ def decode_result(payload: bytes, call_id: str) -> ToolResult:
 
 
 def refusal(status: Status, why: str, call_id: str = "") -> ToolResult:
-    """The result of a call that the sandbox did not run to its end, or never accepted."""
+    """Return the result of a call that the sandbox did not accept, or did not run to its end."""
     return ToolResult(
         id=call_id, status=status, error=ToolError(type=status.value, message=why, traceback="")
     )
 
 
 def refusal_when_withdrawn(call_id: str = "") -> ToolResult:
-    """The caller cancelled it before it ran."""
+    """Return the result of a call that the caller cancelled before it ran."""
     return refusal(Status.CANCELLED, "cancelled before it started", call_id)
 
 
 _RETRY_AFTER = re.compile(r"the queue is full; retry after (\d+\.\d+) s")
 REJECTED_PREFIX = b'["rejected"'
-"""How an encoded result begins whose call never started."""
+"""Start of an encoded result whose call never started."""
 
 
 def refusal_when_full(wait_s: float) -> ToolResult:
-    """The queue has no room; the caller may come back after `wait_s`."""
+    """Return the result of a call for which the queue has no room; the caller may retry after `wait_s`."""
     return refusal(Status.REJECTED, f"the queue is full; retry after {wait_s:.2f} s")
 
 
 def retry_after_s(result: ToolResult) -> float | None:
-    """Seconds to wait before a refused call may be sent again; None when the queue had room.
+    """Return the seconds before a refused call may be sent again; None when the queue had room.
 
     >>> retry_after_s(refusal_when_full(0.25)), retry_after_s(ToolResult(id="a", status=Status.OK))
     (0.25, None)

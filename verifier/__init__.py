@@ -1,1 +1,1 @@
-"""Grades answers; benchmarks; evaluation of a checkpoint. Imports nothing heavy until it has to."""
+"""Graders, policies and benchmarks. Heavy imports happen on first use."""

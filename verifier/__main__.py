@@ -28,19 +28,19 @@ class Graders(StrEnum):
 
 
 def fail(message: str) -> typer.Exit:
-    """Bad input: one line on standard error and exit status 2."""
+    """Report bad input: one line on standard error and exit status 2."""
     typer.echo(f"error: {message}", err=True)
     return typer.Exit(2)
 
 
 def require_folder(data: Path | None) -> None:
-    """A mistyped data folder is an error, not a folder without benchmarks."""
+    """Refuse a path that is no folder, so that a typing error does not look like a folder without benchmarks."""
     if data is not None and not data.is_dir():
         raise fail(f"--data {data} is not a folder")
 
 
 def keep_out(out: Path, overwrite: bool) -> None:
-    """Refuse, before any work, to replace a file of the user's."""
+    """Refuse to replace an existing file, before any work."""
     from records.finished_results import refuse_to_replace
 
     with one_line_errors():
@@ -52,7 +52,7 @@ def keep_out(out: Path, overwrite: bool) -> None:
 def grade(
     gold: Annotated[str | None, typer.Option(help="The right answer.")] = None,
     answer: Annotated[str | None, typer.Option(help="Response text; a bare answer is boxed first.")] = None,
-    cases: Annotated[Path | None, typer.Option(help="JSONL of {id, gold, pred}.")] = None,
+    cases: Annotated[Path | None, typer.Option(help="JSONL file of {id, gold, pred}.")] = None,
     grader: Annotated[Graders, typer.Option(help="Which grader.")] = Graders.STRICT,
     integer_only: Annotated[bool, typer.Option(help="The AIME rule: integer literals only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One verdict JSON per line.")] = False,
@@ -72,12 +72,12 @@ def grade(
     if cases is not None and not _holds_lines(cases):
         raise fail(f"{cases}: holds no cases; each line is a JSON object with id, gold and pred")
     rows = _cases(cases) if cases is not None else iter([("", gold or "", _boxed(answer or ""), "")])
-    for id, wanted, response, fault in rows:
+    for id, expected, response, fault in rows:
         for name in names:
             if fault:
                 verdict = _unparsed(id, fault, name.value)
             else:
-                verdict = grade_answer(wanted, response, policy, id=id, grader=name)
+                verdict = grade_answer(expected, response, policy, id=id, grader=name)
             _show(verdict.to_json(), as_json)
 
 
@@ -95,9 +95,9 @@ def _holds_lines(path: Path) -> bool:
 
 
 def _cases(path: Path) -> Iterator[tuple[str, str, str, str]]:
-    """(id, gold, response, fault) per line; a line that cannot be graded has a fault.
+    """Return (id, gold, response, fault) per line; a line that cannot be graded has a fault.
 
-    A file in which no line can be graded ends the command after its rows.
+    If no line of the file can be graded, the command ends after its rows.
     """
     try:
         data = path.read_bytes()
@@ -143,7 +143,7 @@ def _show(record: dict[str, object], as_json: bool) -> None:
 @app.command()
 @one_line_errors()
 def policies(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Print what the graders decide where practice differs."""
+    """Print the decisions of the graders where practice differs."""
     from verifier.graders.policy import RULES
 
     if as_json:

@@ -1,4 +1,4 @@
-"""Which benchmarks there are, and which of them can be run here."""
+"""`listing`: the benchmarks, and whether each can run here."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from verifier.benchmarks import ALL, Benchmark, DataUnavailable, WrongData, dige
 
 
 def listing(data: Path | None, *, hub: bool = False) -> list[dict[str, Any]]:
-    """One row per benchmark: name, title, num_questions, digest, version, source, status, known issues.
+    """Return one row per benchmark: name, title, num_questions, digest, version, source, status, known issues.
 
     Args:
         data: the data folder, if any.
-        hub: also ask the hub for what the folder lacks (slow without a network).
+        hub: also query the hub for missing benchmarks (slow without a network).
     """
     return [_row(benchmark, data, hub) for benchmark in ALL]
 

@@ -1,8 +1,8 @@
-"""One budget for the whole work on one answer: extraction, normalisation, parsing, comparison and all their loops.
+"""`budget`: one budget for all work on one answer: extraction, normalisation, parsing, comparison and their loops.
 
-Steps are counted, about a microsecond of work each, so that a verdict does not depend on the load of the machine. CPU
-time of the thread is the second bound, for work that was counted too low. What no counter can reach, a symbolic engine,
-runs in a process that is killed (`verifier.graders.workers`).
+It counts steps of about a microsecond, so that a verdict does not depend on the load of the machine. CPU time of the
+thread is a second bound, for work whose count is too low. A symbolic engine, which no counter can bound, runs in a
+process that can be killed (`verifier.graders.workers`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_STEPS = 400_000
-"""Of one answer. Real answers take hundreds to some ten thousands."""
+"""Steps per answer. Real answers take hundreds to some ten thousands."""
 MAX_CPU_S = 0.9
 _LOOK_EVERY = 8_000
-"""Steps between two looks at the clock."""
+"""Steps between two checks of the clock."""
 
 
 class TooHeavy(ValueError):
@@ -49,7 +49,7 @@ _active = _Active()
 
 @contextmanager
 def budget() -> Iterator[None]:
-    """Everything inside shares one budget; a budget inside a budget is the outer one.
+    """Share one budget inside the block; an inner budget is the outer one.
 
     >>> with budget():
     ...     spend(MAX_STEPS + 1)
@@ -68,7 +68,7 @@ def budget() -> Iterator[None]:
 
 
 def spend(steps: int = 1) -> None:
-    """Charge work to the budget of this thread, before it is done.
+    """Charge work to the budget of this thread, before the work.
 
     Raises:
         TooHeavy: the answer has used up its steps or its time; every later charge raises too.
@@ -82,11 +82,11 @@ def spend(steps: int = 1) -> None:
 
 
 def is_spent() -> bool:
-    """Has the answer at hand used up its budget?"""
+    """Return whether the current answer has used up its budget."""
     return _active.meter is not None and _active.meter.left < 0
 
 
 def used_s() -> float:
-    """CPU seconds that the answer at hand has used."""
+    """Return the CPU seconds that the current answer has used."""
     meter = _active.meter
     return 0.0 if meter is None else max(0.0, time.thread_time() - (meter.until - MAX_CPU_S))

@@ -1,4 +1,4 @@
-"""What a benchmark is: where its rows come from, how it is asked, sampled, graded and checked."""
+"""`Benchmark`: the declaration of rows, prompt, sampling, grading and checks of one benchmark."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ INTEGER_POLICY = GradePolicy(integer_only=True, graders=EVAL_GRADERS)
 
 
 class DataUnavailable(RuntimeError):
-    """The rows of a benchmark cannot be reached; the message names the way to get them."""
+    """The rows of a benchmark are not available; the message names the way to get them."""
 
 
 class WrongData(ValueError):
-    """Rows were found but are not the benchmark: a bad row, a duplicate id, a digest that is not on the list."""
+    """The rows found are not the benchmark: a bad row, a duplicate id, or an unlisted digest."""
 
 
 class PromptKind(StrEnum):
@@ -41,11 +41,11 @@ class PromptKind(StrEnum):
     FUNCTIONS = "functions"
     """The functions of the row are the tools."""
     LISTED = "listed"
-    """The functions of the row stand in a system prompt; calls are a Python list."""
+    """A system prompt lists the functions of the row; calls are a Python list."""
 
     @property
     def is_agentic(self) -> bool:
-        """Asked in the suite's own conversation, with its tool."""
+        """Return whether the suite asks in its own conversation, with its tool."""
         return self in (PromptKind.AGENTIC, PromptKind.CHOICE)
 
 
@@ -60,7 +60,7 @@ class Scoring(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """The published settings (profile `paper`)."""
+    """Settings of published evaluations (profile `paper`)."""
 
     num_samples: int
     temperature: float
@@ -75,19 +75,19 @@ class HubSource:
 
     id: str
     revision: str
-    """A commit, which is an identity of its own; rows of a branch can change and must have an accepted digest."""
+    """A commit identifies its rows; rows of a branch can change and require an accepted digest."""
     split: str
     configs: tuple[str | None, ...] = (None,)
 
     @property
     def is_commit(self) -> bool:
-        """Whether the revision names content, not a branch."""
+        """Return whether the revision is a commit, not a branch."""
         return re.fullmatch("[0-9a-f]{40}", self.revision) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownIssue:
-    """A published or measured defect of single rows; scores are reported with and without them."""
+    """A published or measured defect of rows; scores are reported with and without them."""
 
     problems: tuple[str, ...]
     """Row ids; empty when the defect concerns the whole set."""
@@ -102,12 +102,12 @@ class Benchmark:
     title: str
     num_questions: int
     version: str
-    """Which edition of the data; numbers of two versions never share a column."""
+    """Edition of the data; numbers of two versions do not share a column."""
     file: str
     """Name in the data folder."""
     how_to_get: str
     read: Callable[[Mapping[str, Any], int], Problem]
-    """Turns one raw row (file or hub) and its position into a problem."""
+    """Converts one raw row (file or hub) and its position into a problem."""
     hub: HubSource | None = None
     prompt: PromptKind = PromptKind.AGENTIC
     scoring: Scoring = Scoring.ANSWER
@@ -120,13 +120,13 @@ class Benchmark:
     """Accepted digests of the canonical rows; empty accepts anything (the caller's own data)."""
     known_issues: tuple[KnownIssue, ...] = ()
     open_file: Callable[[Path], Iterable[Mapping[str, Any]]] | None = None
-    """Reads the file when it is no JSONL."""
+    """Reads the file if it is not JSONL."""
 
     grade_with: Callable[[Problem, Rollout], dict[str, Verdict]] | None = None
-    """Grader of its own; None means `verifier.graders.grade` under `policy`. `strict` is the headline verdict."""
+    """A special grader; None means `verifier.graders.grade` under `policy`. `strict` is the headline verdict."""
 
     def grade(self, problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
-        """Verdicts of one sample, by name of grader."""
+        """Return the verdicts of one sample, by name of grader."""
         if self.grade_with is not None:
             return self.grade_with(problem, rollout)
         from verifier.graders.grade import grade
@@ -134,10 +134,10 @@ class Benchmark:
         return {str(name): verdict for name, verdict in grade(problem, rollout, self.policy).items()}
 
     def load(self, data: Path | None = None) -> list[Problem]:
-        """Problems from the data folder, else from the hub.
+        """Return the problems from the data folder, else from the hub.
 
         Raises:
-            DataUnavailable: neither source can be reached, or a branch of the hub has moved on to other rows.
+            DataUnavailable: neither source is available, or a branch of the hub now has other rows.
             WrongData: a row cannot be read, ids repeat, or the digest is not an accepted one.
         """
         path = data / self.file if data is not None else None
@@ -158,13 +158,13 @@ class Benchmark:
             return problems
         try:
             check(self, problems, place, pinned=self.hub.is_commit)
-        except WrongData as error:  # nobody's input is wrong: the hub's rows are not those that were declared
+        except WrongData as error:  # no user input is wrong: the hub's rows are not the declared ones
             raise DataUnavailable(f"{self.name}: not evaluated: {error}") from None
         return problems
 
 
 def check(benchmark: Benchmark, problems: list[Problem], place: str, *, pinned: bool = False) -> None:
-    """Refuse duplicate ids, empty golds and unknown data. A commit of the hub (`pinned`) is an identity of its own."""
+    """Refuse duplicate ids, empty golds and unknown data. A commit of the hub (`pinned`) identifies its rows."""
     if not problems:
         raise WrongData(f"{benchmark.name}: {place} holds no problems. {benchmark.how_to_get}")
     seen: set[str] = set()
@@ -183,7 +183,7 @@ def check(benchmark: Benchmark, problems: list[Problem], place: str, *, pinned: 
 
 
 def digest(problems: Iterable[Problem]) -> str:
-    """SHA-256 over the canonical (id, problem, answer) rows, in order of id; white space in prompts is folded.
+    """Return the SHA-256 of the canonical (id, problem, answer) rows, in order of id, with white space folded.
 
     >>> from records.problem import Problem
     >>> digest([Problem(id="a", prompt="1  + 1", answer="2")]) == digest([Problem(id="a", prompt="1 + 1", answer="2")])
@@ -197,9 +197,9 @@ def digest(problems: Iterable[Problem]) -> str:
 
 
 def jsonl_rows(path: Path) -> Iterable[Mapping[str, Any]]:
-    """Rows of a JSONL file; a broken line is named."""
+    """Yield the rows of a JSONL file; an error names the broken line."""
     try:
-        # Not splitlines: JSON strings may hold line separators of other kinds.
+        # JSON strings may hold other line separators, at which splitlines would split.
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise WrongData(f"{path}: cannot be read ({error.strerror}); give a JSONL file") from None
@@ -229,14 +229,14 @@ def _hub_rows(benchmark: Benchmark) -> Iterable[Mapping[str, Any]]:
 
         for config in source.configs:
             yield from load_dataset(source.id, config, split=source.split, revision=source.revision)  # pyright: ignore
-    except Exception as error:  # the hub client raises many kinds; all mean 'not reachable'
+    except Exception as error:  # the hub client raises many kinds; all mean that the hub is not available
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise DataUnavailable(f"{advice} (hub {source.id}: {reason})") from None
 
 
 @functools.cache
 def _hub_answers() -> bool:
-    """One short question per process: the loading library itself asks six times, 23 seconds a benchmark."""
+    """Query the hub once per process, briefly: the loading library asks six times, 23 seconds per benchmark."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 

@@ -1,8 +1,8 @@
 r"""`read_turn`: divides an assistant turn into reasoning, calls and answer text, for training and evaluation alike.
 
-Calls and answers count outside the reasoning only. A call is read as JSON from its opening tag on, so no tag inside a
-JSON string means anything. What merely speaks of the protocol is text. The policy in full: docs/verifier.md. One pass,
-linear in the text whatever it holds; no exception but `CallUnread`.
+Calls and answers count outside the reasoning only. A call is read as JSON from its opening tag on, so a tag inside a
+JSON string has no meaning. A mere mention of the protocol is text. docs/verifier.md gives the policy in full. The
+parser makes one pass, in time linear in the text, and raises only `CallUnread`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from itertools import pairwise, zip_longest
 from typing import Any
 
 MAX_NESTING = 100
-"""Brackets within brackets of a call. The limit of the interpreter depends on who calls; this one does not."""
+"""Nesting of brackets in a call. The limit of the interpreter depends on its caller; this one does not."""
 MAX_DIGITS = 4300
-"""Of a whole number in a call."""
+"""Digits of a whole number in a call."""
 
 _TAG = re.compile(r"<(/?)(think|thinking|reason|tool_call|tool_response|answer)>")
 _REASONING = frozenset({"think", "thinking", "reason"})
 _OBJECT = re.compile(r"\s*+\{")
 _PIECE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[]++|[}\]]++|[^"{}\[\]<\\]++', re.DOTALL)
-"""A JSON string, a run of brackets, or what else may stand in JSON: never `<` or a backslash."""
+"""A JSON string, a run of brackets, or other JSON text: never `<` or a backslash."""
 _ANSWER = re.compile("</?answer>")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 
@@ -38,15 +38,15 @@ class CallText:
     """One place where a turn calls a tool."""
 
     body: str | None
-    """Between the tags; None when the closing tag is missing."""
+    """Text between the tags; None when the closing tag is missing."""
     is_object: bool
     """It begins as a JSON object."""
 
     def value(self) -> Any:
-        """The JSON of the call; of equal keys the last counts, line breaks inside strings are read.
+        """Return the JSON of the call; the last of equal keys counts, and strings may hold line breaks.
 
         Raises:
-            CallUnread: it is none, or holds NaN, a lone surrogate, more than MAX_DIGITS digits or MAX_NESTING brackets.
+            CallUnread: no JSON, or JSON with NaN, a lone surrogate, over MAX_DIGITS digits or MAX_NESTING brackets.
         """
         if self.body is None:
             raise CallUnread("</tool_call> is missing")
@@ -54,7 +54,7 @@ class CallText:
             raise CallUnread(f"not JSON: nested more than {MAX_NESTING} deep")
         try:
             value = json.loads(self.body, strict=False, parse_int=_integer, parse_constant=_refuse)
-            # A lone surrogate, valid in JSON, would reach neither the sandbox nor the disk.
+            # A lone surrogate, valid in JSON, can be neither sent to the sandbox nor stored.
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError) as error:
             raise CallUnread(f"not JSON: {error}") from None
@@ -63,40 +63,40 @@ class CallText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnText:
-    """A turn taken apart."""
+    """The parts of a turn."""
 
-    spoken: str
-    """Outside the reasoning; calls are in it."""
-    said: str
-    """Outside the reasoning, the calls and quoted tool responses: where an answer may stand."""
+    visible: str
+    """Text outside the reasoning, calls included."""
+    answer_text: str
+    """Text outside the reasoning, the calls and quoted tool responses; it may hold an answer."""
     calls: tuple[CallText, ...]
     """Calls outside the reasoning, answers and quoted tool responses, in order; see `_calls`."""
     answers: tuple[str, ...]
-    """Contents of the closed `<answer>` blocks in `said`."""
+    """Contents of the closed `<answer>` blocks in `answer_text`."""
 
     @property
     def num_answers(self) -> int:
-        """`<answer>` openings in `said`."""
-        return self.said.count("<answer>")
+        """Return the number of `<answer>` openings in `answer_text`."""
+        return self.answer_text.count("<answer>")
 
     @property
     def gives_answer(self) -> bool:
-        """It holds a closed `<answer>` or a box. Then a call that cannot be read is text about calls."""
-        return bool(self.answers) or _BOX.search(self.said) is not None
+        """Return whether it holds a closed `<answer>` or a box. Then an unreadable call is text about calls."""
+        return bool(self.answers) or _BOX.search(self.answer_text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag that stands outside the JSON of a call."""
+    """A tag outside the JSON of a call."""
 
     name: str
     closes: bool
     start: int
     end: int
     value_end: int | None = None
-    """For an opening `<tool_call>` with a JSON object behind it: where that ends, or where its reading failed."""
+    """For an opening `<tool_call>` before a JSON object: the end of the object, or of its readable part."""
     is_whole: bool = False
-    """That object ends."""
+    """The JSON object is complete."""
 
     @property
     def is_object(self) -> bool:
@@ -104,11 +104,11 @@ class Tag:
 
 
 def read_turn(text: str, *, opened: bool = False) -> TurnText:
-    r"""Take one turn apart.
+    r"""Divide one turn into its parts.
 
     Args:
-        text: what the policy sampled in one turn.
-        opened: the prompt ends in an opening `<reason>`, so the text begins inside the reasoning: a turn that never
+        text: the text that the policy sampled in one turn.
+        opened: the prompt ends in an opening `<reason>`, so the text begins inside the reasoning. A turn that never
             closes it neither calls nor answers.
 
     >>> turn = read_turn('try <tool_call>{"a": 1}</tool_call></reason><tool_call>{"a": "</tool_call>"}</tool_call>',
@@ -120,22 +120,24 @@ def read_turn(text: str, *, opened: bool = False) -> TurnText:
     """
     marks = tags(text)
     spans = _outside_reasoning([mark for mark in marks if mark.name in _REASONING], len(text), opened)
-    heard = list(_within([mark for mark in marks if mark.name not in _REASONING], spans))
-    answers, responses = _pairs(heard, "answer"), _pairs(heard, "tool_response")
+    outside = list(_within([mark for mark in marks if mark.name not in _REASONING], spans))
+    answers, responses = _pairs(outside, "answer"), _pairs(outside, "tool_response")
     quoted = _merged([*answers, *responses])
-    calls = [mark for mark in heard if mark.name == "tool_call" and not _is_inside(mark.start, quoted)]
-    blocks, found = _calls(text, calls, heard)
-    silent = _merged([*responses, *blocks])
-    said = _joined(text, _without(spans, silent))
-    return TurnText(spoken=_joined(text, spans), said=said, calls=found, answers=_answers(said))
+    calls = [mark for mark in outside if mark.name == "tool_call" and not _is_inside(mark.start, quoted)]
+    blocks, found = _calls(text, calls, outside)
+    cut = _merged([*responses, *blocks])
+    answer_text = _joined(text, _without(spans, cut))
+    return TurnText(
+        visible=_joined(text, spans), answer_text=answer_text, calls=found, answers=_answers(answer_text)
+    )
 
 
 def without_reasoning(text: str) -> str:
-    """The text outside `<think>`, `<thinking>` and `<reason>` spans.
+    """Return the text outside `<think>`, `<thinking>` and `<reason>` spans.
 
-    A first tag that closes ends reasoning that began in the prompt (the pre-filled opening); a later one without an
-    opening is text. An opening one that is never closed hides the rest, but inside the reasoning it is text if no
-    closing tag is left for it.
+    If the first tag closes, it ends reasoning that began in the prompt; a later closing tag without an opening is
+    text. An opening tag that is never closed hides the rest; inside the reasoning it is text if no closing tag is
+    left for it.
 
     >>> without_reasoning("a</reason>b<think>c</think>d<think>e")
     'bd'
@@ -149,7 +151,7 @@ def without_reasoning(text: str) -> str:
 
 
 def tags(text: str) -> list[Tag]:
-    """Tags of the protocol in order, those inside the JSON of a call left out."""
+    """Return the tags of the protocol in order, without those inside the JSON of a call."""
     found: list[Tag] = []
     at = 0
     while match := _TAG.search(text, at):
@@ -163,11 +165,11 @@ def tags(text: str) -> list[Tag]:
 
 
 def _value_end(text: str, start: int) -> tuple[int, bool]:
-    """Where the brackets that open at `start` are closed, or where none of JSON goes on; and whether they are closed.
+    """Return where the brackets that open at `start` close, or where JSON cannot continue; and whether they close.
 
-    A string that never ends takes the rest of the text. Two attempts that overlap see strings and the space between
-    them the other way round, and a `<` outside a string ends an attempt; so one that begins inside another ends at the
-    next tag, and all of them together are linear.
+    A string that never ends takes the rest of the text. Two overlapping attempts see strings and the space between
+    them exchanged, and a `<` outside a string ends an attempt. An attempt that begins inside another therefore ends
+    at the next tag, so all attempts together take linear time.
     """
     depth, at = 0, start
     while piece := _PIECE.match(text, at):
@@ -183,7 +185,7 @@ def _value_end(text: str, start: int) -> tuple[int, bool]:
 
 
 def _outside_reasoning(marks: Sequence[Tag], length: int, opened: bool) -> list[tuple[int, int]]:
-    """Stretches of the text outside the reasoning; `marks` are its tags."""
+    """Return the stretches of the text outside the reasoning; `marks` are its tags."""
     spans: list[tuple[int, int]] = []
     start, depth = 0, int(opened)
     last_close: int | None = None
@@ -195,7 +197,7 @@ def _outside_reasoning(marks: Sequence[Tag], length: int, opened: bool) -> list[
             depth += 1
             continue
         if depth == 0 and (number or opened):
-            continue  # nothing is open any more: text
+            continue  # no reasoning is open: text
         depth = max(depth - 1, 0)
         start, last_close = mark.end, number
     if depth == 0:
@@ -219,30 +221,30 @@ def _within(marks: Sequence[Tag], spans: Sequence[tuple[int, int]]) -> Iterator[
 
 
 def _pairs(marks: Sequence[Tag], name: str) -> list[tuple[int, int]]:
-    """Stretches from an opening tag to its closing one, where no other tag of that name lies between."""
+    """Return stretches from an opening tag to its closing one, without another tag of that name between."""
     named = [mark for mark in marks if mark.name == name]
     return [(one.start, two.end) for one, two in pairwise(named) if two.closes and not one.closes]
 
 
-def _answers(said: str) -> tuple[str, ...]:
-    marks = list(_ANSWER.finditer(said))
+def _answers(answer_text: str) -> tuple[str, ...]:
+    marks = list(_ANSWER.finditer(answer_text))
     return tuple(
-        said[one.end() : two.start()]
+        answer_text[one.end() : two.start()]
         for one, two in pairwise(marks)
         if one.group() == "<answer>" and two.group() == "</answer>"
     )
 
 
 def _calls(
-    text: str, marks: Sequence[Tag], heard: Sequence[Tag]
+    text: str, marks: Sequence[Tag], outside: Sequence[Tag]
 ) -> tuple[list[tuple[int, int]], tuple[CallText, ...]]:
-    """Stretches that belong to calls, and the calls: those that begin as an object, else all that are closed.
+    """Return the stretches of calls, and the calls: those that begin as an object, else all that are closed.
 
-    A tag with anything but `{` behind it is a call only where nothing else in the turn is one, and where the closing
-    tag is the next tag of the protocol: `<tool_call>print(1)</tool_call>` is a call in a wrong form, 'the <tool_call>
-    tag' is none.
+    A tag without `{` behind it is a call only if no other tag in the turn is one, and if the closing tag is the next
+    tag of the protocol. So `<tool_call>print(1)</tool_call>` is a call in a wrong form, and 'the <tool_call> tag' is
+    none.
     """
-    following = {id(one): two for one, two in pairwise(heard)}
+    following = {id(one): two for one, two in pairwise(outside)}
     blocks: list[tuple[int, int]] = []
     objects: list[CallText] = []
     others: list[CallText] = []
@@ -251,7 +253,7 @@ def _calls(
             continue
         close = after if after is not None and after.closes else None
         if following.get(id(mark)) is not close and (mark.is_whole or not mark.is_object):
-            close = None  # another tag of the protocol lies between
+            close = None  # another tag of the protocol is between them
         if close is None and not mark.is_object:
             continue
         body = text[mark.end : close.start] if close else None
@@ -261,7 +263,7 @@ def _calls(
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, those that overlap made one."""
+    """Merge overlapping spans; return them in order."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and start < found[-1][1]:
@@ -277,7 +279,7 @@ def _is_inside(place: int, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def _without(spans: Sequence[tuple[int, int]], cut: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Spans less the stretches of `cut`; both in order."""
+    """Yield spans without the stretches of `cut`; both in order."""
     edges = iter(cut)
     gap = next(edges, None)
     for start, end in spans:
@@ -297,12 +299,12 @@ def _joined(text: str, spans: Sequence[tuple[int, int]] | Iterator[tuple[int, in
 
 
 def _nesting(body: str) -> int:
-    """Deepest brackets within brackets, strings left out."""
+    """Return the deepest nesting of brackets, ignoring strings."""
     depth = deepest = at = 0
     while at < len(body):
         piece = _PIECE.match(body, at)
         if piece is None:
-            break  # no JSON goes on here
+            break  # JSON cannot continue here
         at = piece.end()
         if body[piece.start()] in "{[":
             depth += at - piece.start()

@@ -49,14 +49,14 @@ class FunctionScript:
     def opening(self) -> ChatText:
         return self.prompt
 
-    def heard(self, text: str) -> bool:
-        return self.conversation is not None and self.conversation.heard(text)
+    def add_turn(self, text: str) -> bool:
+        return self.conversation is not None and self.conversation.add_turn(text)
 
     def reply(self) -> ChatText:
         if self.conversation is None or self.run_code is None:
             raise ScriptFailed("no services to run the calls")
         try:
-            return follow_up(self.conversation.news(self.run_code))
+            return follow_up(self.conversation.next_messages(self.run_code))
         except BackendFailed as error:
             raise ScriptFailed(str(error)) from None
 

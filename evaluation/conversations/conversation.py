@@ -42,7 +42,7 @@ class Script(Protocol):
         """Text before the first sampled token."""
         ...
 
-    def heard(self, text: str) -> bool:
+    def add_turn(self, text: str) -> bool:
         """Take in a finished turn, its end-of-turn mark included. False: the conversation is over."""
         ...
 
@@ -60,7 +60,7 @@ class OneTurn:
     def opening(self) -> ChatText:
         return self.prompt
 
-    def heard(self, text: str) -> bool:
+    def add_turn(self, text: str) -> bool:
         return False
 
     def reply(self) -> ChatText:
@@ -200,21 +200,21 @@ class _Steps:
                 wake.wait(None)
             for completion in completions:
                 one = asked.pop(completion.session)
-                self._hear(one, completion)
+                self._take(one, completion)
                 self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.draft.ids)))
             report = engine.report()
             if report is not None:
                 # Policies here get time 0 only: no clock decides a batch.
                 self._admit(self.policy.on_report(replace(report, t=0.0)))
 
-    def _hear(self, one: _Live, completion: Completion) -> None:
+    def _take(self, one: _Live, completion: Completion) -> None:
         text = self.sampler.codec.decode(completion.ids)
         one.draft.add_turn(completion.ids, completion.logprobs, text)
         if completion.finish is Finish.LENGTH:
             one.ended = one.draft.end(StopReason.LENGTH)
         elif completion.finish is not Finish.STOP:
             one.ended = one.draft.end(StopReason.ABORTED, "engine")
-        elif not one.script.heard(text):
+        elif not one.script.add_turn(text):
             one.ended = one.draft.end(StopReason.ANSWER)
 
     def _append(self, one: _Live, reply: ChatText | ScriptFailed) -> None:

@@ -1,1 +1,1 @@
-"""Fork servers and their children. Entry point: `sandbox.child.fork_server.main`; nothing is imported here."""
+"""Fork servers and their children. The entry point is `sandbox.child.fork_server.main`; this file imports nothing."""

@@ -21,26 +21,26 @@ from sandbox.server.child_bytes import CELL_HEADER, SET_UP
 from sandbox.wire import decode_call
 
 JOB_FD = 3
-"""Holds the encoded call at first and the outcome at last; of a session, the socket to the supervisor."""
+"""For a stateless call: the encoded call first, the outcome last. For a session: the socket to the supervisor."""
 SESSION_CPU_S = 24 * 3600.0
-"""Backstop over all cells of a session; each cell has its own limit."""
+"""Limits all cells of a session together; each cell also has its own limit."""
 _READ_BYTES = 1 << 16
 _SPARES = ((1, JOB_FD + 1), (2, JOB_FD + 2))
-"""Where a session keeps a second descriptor of its standard output and error."""
+"""Descriptors on which a session keeps copies of its standard output and error."""
 
 
 def new_job_file() -> int:
-    """A file in memory that `mark_set_up` can mark."""
+    """Create a file in memory that `mark_set_up` can mark."""
     return os.memfd_create("job", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 
 
 def mark_set_up() -> None:
-    """Mark that the child is locked in, by a seal that nothing removes."""
+    """Mark that the isolation of the child is complete, by a seal that nothing removes."""
     kernel.add_seals(JOB_FD, fcntl.F_SEAL_SEAL)
 
 
 def is_set_up(job: int) -> bool:
-    """Whether code can have run. Before that, an end of the child is a fault of the sandbox."""
+    """Return whether code can have run. If the child ends before that, the sandbox is at fault."""
     return bool(fcntl.fcntl(job, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL)
 
 
@@ -48,7 +48,7 @@ _no_input = io.TextIOWrapper(io.BytesIO(b""), encoding="utf-8")
 
 
 class Launch:
-    """What a fork server prepares for its children. One object for all, so its memory stays the same."""
+    """What a fork server prepares for its children. All children use one object, so its memory stays the same."""
 
     def __init__(self, jail: Jail, deadline: runner.Deadline) -> None:
         self.jail = jail
@@ -63,7 +63,7 @@ class Launch:
         descriptors: tuple[int, int, int],
         at_end: Callable[[], None] | None = None,
     ) -> None:
-        """A stateless call, from the fork to the exit of the process."""
+        """Run a stateless call, from the fork to the exit of the process."""
         _place(descriptors)
         _, limits, seed, code, stdin = decode_call(os.pread(JOB_FD, job_bytes, 0))
         _provide_stdin(stdin)
@@ -79,7 +79,7 @@ class Launch:
         os._exit(0)
 
     def run_session(self, seat: int, descriptors: tuple[int, int, int]) -> None:
-        """A persistent interpreter: one job after the other from the socket, until it closes."""
+        """Run a persistent interpreter: execute one job after the other from the socket, until it closes."""
         _place(descriptors)
         for number, spare in _SPARES:
             os.dup2(number, spare)
@@ -108,7 +108,7 @@ class Launch:
             link.sendall(CELL_HEADER.pack(len(text)) + text)
 
     def _hold_memory(self, num_bytes: int, first_bytes: int) -> None:
-        """Set the memory limit of a cell; that of the first cell is the most, the supervisor refuses a higher one."""
+        """Set the memory limit of a cell. The supervisor refuses a cell with a higher limit than the first one."""
         if Layer.RLIMITS in self.jail.plan.layers:
             base = self.jail.base_bytes
             resource.setrlimit(resource.RLIMIT_AS, (base + num_bytes, base + first_bytes))
@@ -154,7 +154,7 @@ class Launch:
 
 
 def _place(descriptors: tuple[int, int, int]) -> None:
-    """Job on 3, standard output on 1, standard error on 2. They arrive as 3, 4, 5 or higher."""
+    """Move the job to 3, standard output to 1 and standard error to 2. They arrive as 3, 4, 5 or higher."""
     job, out, err = descriptors
     os.dup2(out, 1)
     os.dup2(err, 2)
@@ -163,7 +163,7 @@ def _place(descriptors: tuple[int, int, int]) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all data. A write stops short at the limit of a file's size; the next one raises."""
+    """Write all data. A write that meets the limit of the file size is short; the next one raises."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
@@ -174,7 +174,7 @@ def _reopen_output() -> None:
     try:
         for number, spare in _SPARES:
             os.dup2(spare, number)
-    except OSError:  # the code has closed the spare as well
+    except OSError:  # the code has closed the copy as well
         pass
     if _is_closed(sys.stdout):
         if _is_closed(sys.__stdout__):
@@ -189,7 +189,7 @@ def _reopen_output() -> None:
 def _is_closed(stream: Any) -> bool:
     try:
         return stream is None or bool(stream.closed)
-    except Exception:  # the code's own stream may lack the attribute
+    except Exception:  # a stream that the code made may lack the attribute
         return False
 
 
@@ -203,14 +203,14 @@ def _provide_stdin(stdin: bytes) -> None:
 
 
 def _provide_session_stdin(stdin: bytes) -> None:
-    """Provide the input of a cell as a stream in memory: no new descriptor may be made here."""
+    """Provide the input of a cell as a stream in memory, since this process may not open a new descriptor."""
     if not stdin and sys.stdin is _no_input and not _no_input.closed:
         return
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8", errors="surrogateescape")
 
 
 def _receive_job(link: socket.socket, inbox: bytearray) -> bytes:
-    """Receive the next job; `inbox` keeps the bytes of the one after it."""
+    """Receive the next job; `inbox` keeps bytes that belong to the job after it."""
     while (end := _end_of_job(inbox)) > len(inbox):
         data = link.recv(_READ_BYTES)
         if not data:

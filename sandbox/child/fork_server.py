@@ -1,7 +1,7 @@
-"""`Zygote`: the fork server of one tier. It preloads modules, forks a child per request, and reports how each ended.
+"""`Zygote`: the fork server of one tier. It preloads modules, forks a child per request and reports how each ends.
 
-It never receives the code, so its memory, which all children share, does not depend on earlier calls. Its line to
-the supervisor is a SOCK_SEQPACKET pair: one message is one record.
+The fork server never receives the code, so its memory, which all children share, does not depend on earlier calls.
+It talks to the supervisor over a SOCK_SEQPACKET pair: one message is one record.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from sandbox.places import Places
 from sandbox.server.preload_tiers import STANDARD
 
 REQUEST = struct.Struct("<BIQd")
-"""op, seat, bytes of the job, CPU seconds."""
+"""Format of a request: op, seat, bytes of the job, CPU seconds."""
 REPLY = struct.Struct("<BIiidQ")
-"""op, seat, pid, wait status, CPU seconds, max RSS in bytes."""
+"""Format of a reply: op, seat, pid, wait status, CPU seconds, max RSS in bytes."""
 
 
 IDLE_CLASS = 20
-"""Stands for a niceness beyond 19: the scheduler's idle class."""
+"""A niceness beyond 19 means the idle class of the scheduler."""
 _COMPRESSORS = ("bz2", "lzma", "zlib")
-"""Libraries that `shutil` imports to find out whether they exist. A call that compresses imports them by itself; mapped
-in a fork server they would make each fork a sixth longer."""
+"""Libraries that `shutil` imports to find out whether they exist. Mapped in a fork server, they make each fork a
+sixth longer; a call that compresses imports them itself."""
 GC_THRESHOLDS = (20_000, 20, 20)
-"""Compiling a short program alone would pass the usual 700 objects, and a collection touches cold memory."""
+"""Compiling a short program already exceeds the usual 700 objects, and a collection touches cold memory."""
 
 
 class Op(IntEnum):
-    """Requests, then replies."""
+    """Operations: first the requests, then the replies."""
 
     CALL = 1
     SESSION = 2
@@ -57,7 +57,7 @@ class Op(IntEnum):
     ANNOUNCE = 4
     """Raise the wall limit inside the code."""
     CHECK = 5
-    """Kill the child if it has used that much CPU; else report its CPU time."""
+    """Kill the child if it has used this much CPU time; otherwise report its CPU time."""
     RENICE = 6
     READY = 10
     FAILED = 11
@@ -67,7 +67,7 @@ class Op(IntEnum):
 
 
 def preload(modules: list[str]) -> None:
-    """Import by name and use a little, so that lazily built tables are shared by all children."""
+    """Import modules by name and exercise them, so that all children share tables that are built lazily."""
     absent = [name for name in _COMPRESSORS if name not in sys.modules]
     sys.modules.update({name: types.ModuleType(name) for name in absent})
     for name in STANDARD:
@@ -79,7 +79,7 @@ def preload(modules: list[str]) -> None:
 
 
 def _new_stdio() -> None:
-    """Text streams on descriptors 0, 1 and 2: the children put their own files there."""
+    """Open text streams on descriptors 0, 1 and 2, where the children place their own files."""
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(
         io.BufferedReader(io.FileIO(0, "r", closefd=False)), encoding="utf-8", errors="surrogateescape"
     )
@@ -88,7 +88,7 @@ def _new_stdio() -> None:
 
 
 class Zygote:
-    """One fork server."""
+    """Forks the children of one tier and reports their ends."""
 
     def __init__(self, control: socket.socket, launch: Launch, signals: int) -> None:
         self.control = control
@@ -98,7 +98,7 @@ class Zygote:
         self.pid_of: dict[int, int] = {}
 
     def serve(self) -> None:
-        """Fork and reap until the supervisor goes away."""
+        """Fork and reap until the supervisor closes the connection."""
         poller = select.poll()
         poller.register(self.control.fileno(), select.POLLIN)
         poller.register(self.signals, select.POLLIN)
@@ -142,12 +142,12 @@ class Zygote:
 
     @staticmethod
     def _lead_a_group(pid: int) -> None:
-        """Make a process group for a child and all it will start. Parent and child both do: either may run first."""
+        """Give a child a process group that includes its descendants. Parent and child both call it, in any order."""
         with contextlib.suppress(OSError):
             os.setpgid(pid, 0)
 
     def _live(self, op: int, seat: int, job_bytes: int, descriptors: tuple[int, int, int]) -> None:
-        """In the child; never returns."""
+        """Run the child; never returns."""
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if self.launch.jail.plan.allow_processes:
@@ -156,7 +156,7 @@ class Zygote:
                 self.launch.run_call(seat, job_bytes, descriptors)
             else:
                 self.launch.run_session(seat, descriptors)
-        except BaseException as error:  # a fault of the sandbox: the supervisor reports the text
+        except BaseException as error:  # a fault of the sandbox: the supervisor reports this text
             with contextlib.suppress(BaseException):
                 os.write(2, f"sandbox: {type(error).__name__}: {error}\n".encode())
         finally:
@@ -177,7 +177,7 @@ class Zygote:
 
     @staticmethod
     def _end_tree_of_dead() -> bool:
-        """Kill what a dead child started, before its pid can be anyone else's; False when none is dead."""
+        """Kill what a dead child started while its pid is still reserved; returns False when no child is dead."""
         dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if dead is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -185,7 +185,7 @@ class Zygote:
         return dead is not None
 
     def _steer(self, op: int, seat: int, pid: int, cpu_s: float) -> None:
-        """Act on a running child. It is not reaped yet, so the pid is surely its own."""
+        """Act on a running child. It is not reaped yet, so its pid cannot belong to another process."""
         with contextlib.suppress(ProcessLookupError):
             if op == Op.KILL:
                 self._kill(pid)
@@ -212,9 +212,9 @@ class Zygote:
 
 
 def _step_back(pid: int, niceness: int) -> None:
-    """Lower the priority of a child thread by thread, until no thread is left.
+    """Lower the priority of a child thread by thread, until no unchanged thread is left.
 
-    The kernel keeps a priority per thread, and a new thread takes that of the one that starts it.
+    The kernel keeps a priority per thread, and a new thread inherits the priority of its creator.
     """
     _step_thread_back(pid, niceness)
     done = {pid}
@@ -258,12 +258,12 @@ def _plan_jail(orders: dict[str, Any]) -> Jail:
 
 
 def start(orders: dict[str, Any]) -> None:
-    """Become the fork server that `orders` describe."""
+    """Turn this process into the fork server that `orders` describe."""
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     control = socket.socket(fileno=move_high(orders["control"]))
     try:
         if Layer.PRIVATE_ROOT in orders["plan"]["layers"] and os.geteuid() != 0:
-            kernel.enter_user_namespace()  # where an ordinary user may change the root folder
+            kernel.enter_user_namespace()  # lets an ordinary user change the root folder
         kept = (entry for entry in sys.path if entry and entry != orders["package_root"])
         sys.path[:] = ["", *orders["python_path"], *kept]
         sys.argv = [runner.FILE_NAME]
@@ -276,7 +276,7 @@ def start(orders: dict[str, Any]) -> None:
         deadline = runner.Deadline()
         deadline.install()
         gc.collect()
-        gc.freeze()  # a call ends with a collection, and so does each of the rehearsal
+        gc.freeze()  # a call ends with a collection, and so does each call of the rehearsal
         rehearse(orders["modules"], deadline)
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
         signals = move_high(kernel.signal_descriptor((signal.SIGCHLD,)))
@@ -297,5 +297,5 @@ def start(orders: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Entry point: the orders are the last argument, as JSON."""
+    """Read the orders, JSON in the last argument, and start."""
     start(json.loads(sys.argv[-1]))

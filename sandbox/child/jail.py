@@ -1,4 +1,4 @@
-"""`Jail`: locks the code in. One part binds the fork server once, the other each child."""
+"""`Jail`: isolates the code. `lock_server` binds the fork server once, `enter` binds each child."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_IN_TMP = kernel.LL_EXECUTE | kernel.LL_MAKE_CHAR | kernel.LL_MAKE_BLOCK | k
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailPlan:
-    """What the supervisor decided about isolation."""
+    """Isolation that the supervisor has chosen."""
 
     layers: frozenset[Layer]
     landlock_abi: int
@@ -34,27 +34,27 @@ class JailPlan:
 
     @property
     def is_private(self) -> bool:
-        """Whether each call has a root folder of its own."""
+        """Return whether each call has a root folder of its own."""
         return Layer.PRIVATE_ROOT in self.layers
 
 
 @dataclass(slots=True)
 class Jail:
-    """Prepared filters and rule sets of one fork server."""
+    """The prepared filters and rule sets of one fork server."""
 
     plan: JailPlan
     readable_fds: list[tuple[int, int]] = field(default_factory=list)
     rulesets: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Of the fixed seats: the number of the folder it was made for, and the rule set."""
+    """Per fixed seat: inode of the folder that the rule set was made for, and the rule set."""
     child_filter: kernel.FilterProgram | None = None
     base_bytes: int = 0
 
     def prepare(self, num_seats: int) -> None:
-        """Open what children may read and build the rule sets of the fixed seats."""
+        """Open what children may read, and build the rule sets of the fixed seats."""
         layers = self.plan.layers
         if Layer.LANDLOCK in layers:
             self._open_readable()
-            if self.plan.is_private:  # one for all: each sees its own folder in the same place
+            if self.plan.is_private:  # one rule set: every call sees its own folder at the same path
                 place = self.plan.places.view + view.SEAT
                 self.rulesets[_ANY_SEAT] = (0, move_high(self._ruleset(place)))
             else:
@@ -65,12 +65,12 @@ class Jail:
             self.child_filter = seccomp.child_filter(
                 allow_processes=self.plan.allow_processes, deny_signals=Layer.SIGNAL_FILTER in layers
             )
-        if self.plan.is_private:  # the same for all, so no child has to copy the pages that this writes
+        if self.plan.is_private:  # the same for all children, so that no child copies the pages this writes
             self._name_folder(_ANY_SEAT)
         self.base_bytes = kernel.address_space_bytes()
 
     def lock_server(self) -> None:
-        """Limit the fork server itself, and with it all its children to come."""
+        """Limit the fork server and, with it, all its future children."""
         layers = self.plan.layers
         if Layer.RLIMITS in layers:
             self._limit_server()
@@ -86,7 +86,7 @@ class Jail:
             seccomp.server_filter(allow_processes=self.plan.allow_processes).load()
 
     def enter(self, seat: int, *, cpu_s: float, memory_bytes: int, server_pid: int, keep_below: int) -> None:
-        """Lock this child in: own folder, own uid, limits, rule set, filter. Descriptors from `keep_below` up close."""
+        """Isolate this child: folder, uid, limits, rule set, filter. Close descriptors from `keep_below` up."""
         plan, layers = self.plan, self.plan.layers
         places, ruleset = plan.places, None
         if plan.is_private:
@@ -101,7 +101,7 @@ class Jail:
             space = self.base_bytes + memory_bytes
             resource.setrlimit(resource.RLIMIT_AS, (space, space))
             resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
-            seconds = int(cpu_s) + 2  # a backstop: the supervisor is sharper
+            seconds = int(cpu_s) + 2  # a fallback: the supervisor enforces the limit more precisely
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         if Layer.SLOT_UID in layers:
             uid = plan.first_uid + seat
@@ -134,7 +134,7 @@ class Jail:
             self.readable_fds.append((descriptor, rights))
 
     def _ruleset_of(self, seat: int) -> int:
-        """The rule set of the current folder of this seat; the cleaner may have replaced the folder."""
+        """Return the rule set for the current folder of this seat; the cleaner may have replaced the folder."""
         if self.plan.is_private:
             return self.rulesets[_ANY_SEAT][1]
         number, ruleset = self.rulesets.get(seat, (0, -1))
@@ -165,7 +165,7 @@ class Jail:
 
 
 def move_high(descriptor: int) -> int:
-    """The same open file at a number of 16 or more, out of the way of the child's own."""
+    """Return a duplicate at number 16 or higher, above the descriptors that a child uses."""
     import fcntl
 
     high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 16)
@@ -174,7 +174,7 @@ def move_high(descriptor: int) -> int:
 
 
 def lower_priority(niceness: int, affinity: tuple[int, ...] | None) -> None:
-    """Lower the priority of this process, and keep it on some cores."""
+    """Lower the priority of this process, and restrict it to the cores of `affinity`."""
     os.nice(niceness)
     if affinity is not None:
         os.sched_setaffinity(0, affinity)

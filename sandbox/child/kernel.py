@@ -1,6 +1,6 @@
 """Kernel calls that Python does not wrap: prctl, Landlock, seccomp, signalfd, madvise, mount namespaces.
 
-Thin: one function per call, an OSError where the kernel refuses, no policy. Linux on x86_64 and aarch64.
+One function per call, without policy; it raises OSError where the kernel refuses. Linux on x86_64 and aarch64.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_fcntl = _libc.fcntl  # looked up here once, and not in each child
+_fcntl = _libc.fcntl  # looked up once here instead of in each child
 
 PR_SET_PDEATHSIG = 1
 PR_CAPBSET_DROP = 24
@@ -32,7 +32,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 4096, 0x4000, 1 << 18
 MNT_DETACH = 2
 CAP_SYS_CHROOT = 18
 _KEPT_BY_REMOUNT = {2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048}
-"""ST_ flags of a mount that another user namespace locked, and their MS_ names: a remount must repeat them."""
+"""ST_ flags of a mount that another user namespace has locked, and their MS_ names: a remount must repeat them."""
 
 _SYSCALLS = {
     "x86_64": {"capset": 126, "landlock": 444, "close_range": 436, "personality": 135},
@@ -49,16 +49,16 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 def map_large_blocks(num_bytes: int) -> None:
-    """Let malloc map every block from `num_bytes` on by itself, and so return it to the kernel once it is freed.
+    """Make malloc map every block of at least `num_bytes` separately, so that freeing it returns it to the kernel.
 
-    Left alone, glibc raises that bound to the largest block it has seen freed, up to 32 MiB: from then on large blocks
-    lie among small ones, and what is free between them stays with the process. Another libc is left alone.
+    By default glibc raises this bound to the largest block freed so far, up to 32 MiB. From then on large blocks are
+    placed among small ones, and free space between them stays with the process. Without glibc this does nothing.
     """
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(M_MMAP_THRESHOLD, num_bytes)
         _libc.mallopt(
             M_TRIM_THRESHOLD, 4 * num_bytes
-        )  # else each buffer at the end of the heap comes and goes
+        )  # otherwise each buffer at the end of the heap is mapped and unmapped again
 
 
 def _check(result: int, what: str) -> int:
@@ -81,12 +81,12 @@ def close_from(first: int) -> None:
 
 
 def add_seals(descriptor: int, seals: int) -> None:
-    """Seal a file in memory. In a fresh child the module `fcntl` would first have its pages mapped."""
+    """Seal a file in memory. Calling the module `fcntl` in a fresh child would first map its pages."""
     _check(_fcntl(descriptor, _F_ADD_SEALS, seals), "fcntl")
 
 
 def disable_address_randomisation() -> None:
-    """Programs executed from now on get the same addresses in every run."""
+    """Give programs executed from now on the same addresses in every run."""
     current = _check(_libc.syscall(_NR["personality"], 0xFFFFFFFF), "personality")
     _check(_libc.syscall(_NR["personality"], current | ADDR_NO_RANDOMIZE), "personality")
 
@@ -96,7 +96,7 @@ _NO_CAPABILITIES = ctypes.create_string_buffer(24)
 
 
 def bound_capabilities(kept: Collection[int] = ()) -> None:
-    """Leave this process and its children no capability but `kept` (numbers below 32)."""
+    """Drop every capability of this process and its children except `kept` (numbers below 32)."""
     for capability in range(64):
         number = ctypes.c_ulong(capability)
         if capability not in kept and _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
@@ -107,12 +107,12 @@ def bound_capabilities(kept: Collection[int] = ()) -> None:
 
 
 def clear_capabilities() -> None:
-    """Give up every capability that is left, so that uid 0 is an ordinary user to the kernel."""
+    """Drop every remaining capability, so that the kernel treats uid 0 as an ordinary user."""
     _check(_libc.syscall(_NR["capset"], _CAP_HEADER, _NO_CAPABILITIES), "capset")
 
 
 def signal_descriptor(numbers: Iterable[int]) -> int:
-    """A non-blocking descriptor that becomes readable when one of the (blocked) signals is pending."""
+    """Return a non-blocking descriptor that becomes readable when one of the (blocked) signals is pending."""
     mask = (ctypes.c_ulong * 16)()
     for number in numbers:
         mask[0] |= 1 << (number - 1)
@@ -128,19 +128,19 @@ LL_SCOPE_ABSTRACT_UNIX, LL_SCOPE_SIGNAL = 1, 2
 
 
 def landlock_abi() -> int:
-    """Version of Landlock in this kernel; 0 when absent or switched off."""
+    """Return the version of Landlock in this kernel; 0 when it is absent or switched off."""
     version = _libc.syscall(_NR["landlock"], 0, 0, 1)
     return max(version, 0)
 
 
 def landlock_fs_rights(abi: int) -> int:
-    """Every file-system right that this version can restrict."""
+    """Return every file-system right that this version can restrict."""
     bits = {0: 0, 1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)
     return (1 << bits) - 1
 
 
 def landlock_ruleset(abi: int, *, scoped: bool) -> int:
-    """A new rule set that denies all file access and TCP, and with `scoped` signals to outsiders; its descriptor."""
+    """Return a rule set that denies all file access and TCP; `scoped` also denies signals to outside processes."""
     net = 3 if abi >= 4 else 0
     scope = LL_SCOPE_ABSTRACT_UNIX | LL_SCOPE_SIGNAL if scoped and abi >= 6 else 0
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
@@ -155,7 +155,7 @@ def landlock_allow(ruleset: int, descriptor: int, rights: int) -> None:
 
 
 def landlock_restrict(ruleset: int) -> None:
-    """Bind this thread to the rule set, for ever."""
+    """Bind this thread to the rule set permanently."""
     _check(_libc.syscall(_NR_LANDLOCK_RESTRICT, ruleset, 0), "landlock_restrict_self")
 
 
@@ -163,7 +163,7 @@ def landlock_restrict(ruleset: int) -> None:
 
 
 class FilterProgram:
-    """A BPF program kept alive in memory, ready to load in a forked child at the cost of one call."""
+    """A BPF program in memory; a forked child loads it with one call."""
 
     def __init__(self, instructions: list[bytes]) -> None:
         self._code = ctypes.create_string_buffer(b"".join(instructions))
@@ -173,7 +173,7 @@ class FilterProgram:
         self._pointer = ctypes.c_ulong(ctypes.addressof(self._header))
 
     def load(self) -> None:
-        """Filter the calls of this thread and of everything it starts, for ever."""
+        """Filter the system calls of this thread and of its descendants permanently."""
         result = _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), self._pointer, 0, 0)
         _check(result, "seccomp")
 
@@ -182,10 +182,10 @@ class FilterProgram:
 
 
 def collapse_heap(spared: Collection[int] = (), min_bytes: int = 2 * 2**20) -> int:
-    """Ask for huge pages under the private writable memory of this process; bytes collapsed.
+    """Request huge pages for the private writable memory of this process; returns the bytes collapsed.
 
-    Fork copies one entry per huge page instead of 512. Kernel >= 6.1; elsewhere 0 and no harm. `spared` are the
-    huge pages, numbered by address, to leave alone.
+    Fork copies one entry per huge page instead of 512. Before kernel 6.1 it does nothing and returns 0. `spared`
+    lists the huge pages to leave alone, numbered by address.
     """
     collapsed = 0
     for line in Path("/proc/self/maps").read_text().splitlines():
@@ -205,7 +205,7 @@ def pin(spans: Sequence[tuple[int, int]]) -> int:
     """Pin memory (first address, end) for as long as the returned descriptor is open; a fork copies it at once.
 
     Raises:
-        OSError: no io_uring here, or too little memory may be locked.
+        OSError: io_uring is not available, or the limit of locked memory is too low.
     """
     ring = _check(_libc.syscall(_NR_IO_URING_SETUP, 1, ctypes.create_string_buffer(120)), "io_uring_setup")
     vectors = b"".join(struct.pack("<QQ", start, end - start) for start, end in spans)
@@ -219,12 +219,12 @@ def pin(spans: Sequence[tuple[int, int]]) -> int:
 
 
 def address_space_bytes() -> int:
-    """Virtual memory this process has mapped now."""
+    """Return the virtual memory that this process has mapped."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_available_bytes() -> int:
-    """Bytes that the kernel can give without swapping."""
+    """Return the bytes that the kernel can provide without swapping."""
     with open("/proc/meminfo", "rb") as file:
         for line in file:
             if line.startswith(b"MemAvailable:"):
@@ -236,12 +236,12 @@ def memory_available_bytes() -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces named by `flags` for new ones."""
+    """Move this process into new namespaces of the kinds in `flags`."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def enter_user_namespace(flags: int = 0) -> None:
-    """A user namespace in which this process has every capability and keeps its own ids; `flags`: more namespaces."""
+    """Enter a user namespace with every capability and unchanged ids; `flags` adds more namespaces."""
     uid, gid = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | flags)
     Path("/proc/self/setgroups").write_text("deny")
@@ -250,7 +250,7 @@ def enter_user_namespace(flags: int = 0) -> None:
 
 
 def enter_mount_namespace() -> None:
-    """Mounts made from now on are seen by this process and its children only."""
+    """Make mounts from now on visible to this process and its children only."""
     if os.geteuid() == 0:
         unshare(CLONE_NEWNS)
     else:
@@ -267,18 +267,18 @@ def _mount(
 
 
 def mount_tmpfs(target: str, num_bytes: int, num_inodes: int) -> None:
-    """Mount a tmpfs of bounded size and number of files."""
+    """Mount a tmpfs with a limit on bytes and on files."""
     options = f"size={num_bytes},nr_inodes={num_inodes},mode=0711"
     _mount("tmpfs", target, b"tmpfs", MS_NOSUID | MS_NODEV, options)
 
 
 def bind(source: str, target: str, *, recursive: bool = False) -> None:
-    """Show `source` at `target` as well."""
+    """Mount `source` at `target` as well."""
     _mount(source, target, None, MS_BIND | (MS_REC if recursive else 0))
 
 
 def make_read_only(target: str, *, with_devices: bool = False) -> None:
-    """Refuse writes through this mount, and set-uid programs, and devices unless it is one."""
+    """Refuse writes and set-uid programs through this mount; refuse devices unless `with_devices`."""
     flags = os.statvfs(target).f_flag
     kept = sum(name for bit, name in _KEPT_BY_REMOUNT.items() if flags & bit)
     own = MS_RDONLY | MS_NOSUID | (0 if with_devices else MS_NODEV)
@@ -286,10 +286,10 @@ def make_read_only(target: str, *, with_devices: bool = False) -> None:
 
 
 def unmount(target: str) -> None:
-    """Take a mount away, also while it is in use."""
+    """Unmount, even while the mount is in use."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
 def cpu_clock_of(pid: int) -> int:
-    """The clock id that reads the CPU time of process `pid`; for time.clock_gettime."""
+    """Return the clock id of the CPU time of process `pid`, for `time.clock_gettime`."""
     return (~pid << 3) | 2

@@ -1,7 +1,7 @@
-"""`rehearse` and `lay_out_memory`: calls that a fork server plays before it serves, so that forks copy little.
+"""`rehearse` and `lay_out_memory`: calls that a fork server runs before it serves, so that forks copy little memory.
 
 The interpreter specialises code, fills caches and assigns version tags as it runs. Each such write in a child copies
-a page; a write made here first is shared by all children. Trial children then show which pages every call writes.
+a page; all children share a write that happens here first. Trial children then show which pages every call writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sandbox.layers import Layer
 from sandbox.wire import decode_call, encode_call
 
 ROUNDS = 12
-"""The interpreter specialises a function after some calls of it; more rounds bring nothing."""
+"""The interpreter specialises a function after some calls of it; more rounds change nothing."""
 
 _PLAIN = (
     "total = 0\nfor k in range(40):\n    total += k * 3\nprint(total)",
@@ -46,7 +46,7 @@ _OF_MODULE = {
 
 
 def rehearse(modules: list[str], deadline: runner.Deadline) -> None:
-    """Play calls through; `modules` are the preloaded ones. Standard output must lead nowhere."""
+    """Run the rehearsal calls; `modules` are the preloaded ones. The caller discards standard output."""
     programs = [*_PLAIN, *(program for name in modules for program in _OF_MODULE.get(name, ()))]
     main, stdin, lines = sys.modules["__main__"], sys.stdin, dict(linecache.cache)
     for _ in range(ROUNDS):
@@ -60,7 +60,7 @@ def rehearse(modules: list[str], deadline: runner.Deadline) -> None:
 
 
 def _play(program: str, deadline: runner.Deadline) -> None:
-    """One call, but for the isolation and the clock."""
+    """Run one call without isolation and without a time limit."""
     payload = encode_call(ToolCall(id="rehearsal", code=program, limits=Limits()))
     _, limits, seed, code, _ = decode_call(payload)
     random_streams.reseed(seed)
@@ -73,7 +73,7 @@ def _play(program: str, deadline: runner.Deadline) -> None:
 
 
 def lay_out_memory(launch: Launch, modules: list[str]) -> None:
-    """Pin what every call writes, ask for huge pages elsewhere; each where the kernel offers it."""
+    """Pin the pages that every call writes, and request huge pages elsewhere; each where the kernel offers it."""
     layers = launch.jail.plan.layers
     spared: set[int] = set()
     if Layer.EAGER_PAGES in layers:
@@ -84,12 +84,14 @@ def lay_out_memory(launch: Launch, modules: list[str]) -> None:
     if Layer.HUGE_PAGES in layers:
         kernel.collapse_heap(spared)
     if spared:
-        with contextlib.suppress(OSError):  # too little may be locked: then fault by fault
+        with contextlib.suppress(
+            OSError
+        ):  # the limit of locked memory is too low: pages are copied fault by fault
             kernel.pin(spans)
 
 
 def _pages_of_trial(launch: Launch, program: str) -> set[int]:
-    """Addresses of the pages that a call of `program` in a child writes."""
+    """Return the addresses of the pages that a call of `program` in a child writes."""
     spans = written_pages.private_spans()
     payload = encode_call(ToolCall(id="trial", code=program, limits=Limits()))
     job, out, err = new_job_file(), os.memfd_create("out"), os.memfd_create("err")
@@ -107,7 +109,7 @@ def _pages_of_trial(launch: Launch, program: str) -> set[int]:
 def _try(
     launch: Launch, job_bytes: int, descriptors: tuple[int, int, int], spans: list[written_pages.Span]
 ) -> None:
-    """In the trial child; never returns. Standard input stands for the page map, which the jail would hide."""
+    """Run the trial child; never returns. Standard input is the page map, which the jail would hide."""
 
     def report() -> None:
         found = array.array("Q", written_pages.own_pages(0, spans))

@@ -1,6 +1,6 @@
-"""`import_and_use`: programs that fork servers run after an import, so that lazy modules and tables are shared.
+"""`import_and_use`: programs that exercise a module after its import, so that lazy modules and tables are shared.
 
-A statement that fails costs nothing but time: the children then import by themselves.
+A statement that fails costs only time: the children then import by themselves.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _PROGRAMS = {"numpy": _NUMPY, "sympy": _SYMPY, "scipy": _SCIPY}
 
 
 def import_and_use(module: str) -> None:
-    """Import a module by name, then exercise it where a program for it is known.
+    """Import a module by name, then run the program for it, if there is one.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: the module is not installed.
     """
     importlib.import_module(module)
     scope: dict[str, object] = {}

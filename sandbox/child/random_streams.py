@@ -1,7 +1,7 @@
-"""`install` and `reseed`: random streams that depend on the seed of the call alone.
+"""`install` and `reseed`: random streams that depend only on the seed of the call.
 
-The fork server would otherwise hand every child the same numpy stream, and the kernel's entropy to `random`,
-`uuid4`, `tempfile` and `numpy.random.default_rng()`.
+Without them, every child would inherit the numpy stream of the fork server; `random`, `uuid4`, `tempfile` and
+`numpy.random.default_rng()` would use entropy of the kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _original_seed = random.Random.seed
 
 
 def install() -> None:
-    """Replace the sources of entropy that Python code reaches. Once, in the fork server, before its imports."""
+    """Replace the sources of entropy that Python code reaches; the fork server calls it once, before its imports."""
     random.Random.seed = _seed  # type: ignore[method-assign, assignment]
     random.seed = random._inst.seed  # type: ignore[attr-defined, method-assign]
     os.urandom = random._urandom = _random_bytes  # type: ignore[attr-defined, assignment]
@@ -24,7 +24,7 @@ def install() -> None:
 
 
 def reseed(seed: int) -> None:
-    """Start every stream from `seed`: at the start of a call, or of a session."""
+    """Start every stream from `seed`, at the start of a call or of a session."""
     _original_seed(_entropy, seed)
     random.seed(seed)
     numpy = sys.modules.get("numpy")

@@ -1,9 +1,8 @@
 """`build` and `enter`: the root folder of a call where mounts are allowed.
 
-It shows the interpreter, read only, and the folder of the call.
-
-Built once per supervisor; each seat has a copy of it (one mount call), with the folder of that seat on top. No other
-path of the machine exists there, so none can be opened, changed or asked for.
+It contains the interpreter, read only, and the folder of the call. The supervisor builds it once; each seat has a
+copy of it (one mount call) with the folder of that seat on top. The code can open, change or query no other path
+of the machine.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ _VIEW_BYTES, _VIEW_INODES = 2**20, 4096
 
 
 SEAT = "/seat"
-"""Holds the folder of the call: a Landlock rule reaches into a mount from above its place, not from there."""
+"""Parent of the folder of the call: a Landlock rule takes effect on a mount only from above its mount point."""
 INSIDE = f"{SEAT}/tmp"
-"""Where the folder of a call lies in the view."""
+"""Path of the folder of a call in the view."""
 
 
 def build(view: str, readable: Collection[str]) -> None:
-    """Mount on the existing folder `view` what calls may read, each at its own path.
+    """Mount what calls may read on the existing folder `view`, each path at its own place.
 
     Raises:
         OSError: the kernel refuses a mount.
@@ -47,12 +46,12 @@ def _show(path: str, target: str) -> None:
             pass
     try:
         kernel.bind(path, target)
-    except OSError:  # in a user namespace, what is mounted beneath must come along
+    except OSError:  # in a user namespace, a bind mount must include the mounts beneath
         kernel.bind(path, target, recursive=True)
     kernel.make_read_only(target, with_devices=path.startswith("/dev/"))
 
 
 def enter(root: str) -> None:
-    """Make `root` the root folder of this process, which then works in the folder of the call."""
+    """Make `root` the root folder of this process and the folder of the call its working folder."""
     os.chroot(root)
     os.chdir(INSIDE)

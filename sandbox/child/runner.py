@@ -1,4 +1,4 @@
-"""`execute`, `finish`, `describe`: run the code in a child and describe its end. The supervisor trusts none of it."""
+"""`execute`, `finish`, `describe`: run the code in a child and describe its end. The supervisor trusts no result."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ WALL_SIGNAL = signal.SIGUSR2
 
 
 class SoftLimit(TimeoutError):
-    """Raised inside the code when its time is up, so that it ends with a traceback."""
+    """Raised inside the code when a time limit is reached, so that it ends with a traceback."""
 
 
 @dataclass(slots=True)
 class Deadline:
-    """Which time limit, if any, has been announced to the running code."""
+    """The time limit, if any, that has been announced to the running code."""
 
     cpu_s: float = 0.0
     wall_s: float = 0.0
     fired: str = ""
 
     def start(self, *, cpu_s: float, wall_s: float) -> None:
-        """Begin a run. The wall limit is announced from outside, for the code may use SIGALRM itself."""
+        """Begin a run. The fork server announces the wall limit, because the code may use SIGALRM itself."""
         self.cpu_s, self.wall_s, self.fired = cpu_s, wall_s, ""
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
 
@@ -47,7 +47,7 @@ class Deadline:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
     def install(self) -> None:
-        """Handle both signals; done once in the fork server, inherited by every child."""
+        """Handle both signals. The fork server calls it once; every child inherits the handlers."""
         signal.signal(CPU_SIGNAL, self._on_signal)
         signal.signal(WALL_SIGNAL, self._on_signal)
 
@@ -58,16 +58,16 @@ class Deadline:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process.
+    """Return the CPU seconds of this process.
 
-    Its clock would stand still between ticks, for the kernel keeps it by them while a timer of CPU time is set.
+    It uses getrusage: while a timer of CPU time is set, the kernel updates the process clock only at ticks.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
 def new_namespace() -> dict[str, Any]:
-    """The globals of a fresh `__main__`."""
+    """Return the globals of a fresh `__main__`."""
     module = types.ModuleType("__main__")
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
@@ -75,7 +75,7 @@ def new_namespace() -> dict[str, Any]:
 
 
 def compile_cell(source: str, name: str) -> tuple[types.CodeType, types.CodeType | None]:
-    """Compile the statements, and apart from them a last expression.
+    """Compile the statements, and a last expression separately.
 
     >>> [code is not None for code in compile_cell("x = 1", FILE_NAME)]
     [True, False]
@@ -99,7 +99,7 @@ def _future_flags() -> int:
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
-    r"""Head and tail of a long text, and the number of characters left out.
+    r"""Return head and tail of a long text, and the number of characters left out.
 
     >>> cut("abcdefgh", 4)
     ('ab\n... [4 dropped] ...\ngh', 4)
@@ -112,7 +112,7 @@ def cut(text: str, limit: int) -> tuple[str, int]:
 
 
 def lines_of(source: str) -> list[str]:
-    r"""The lines as the compiler counts them; `splitlines` would also cut inside a text, at U+2028 and others.
+    r"""Split into lines as the compiler counts them; `splitlines` also splits inside strings, at U+2028 and others.
 
     >>> lines_of("a\u2028b\r\nc")
     ['a\u2028b\n', 'c']
@@ -124,7 +124,7 @@ def lines_of(source: str) -> list[str]:
 def execute(
     source: str, name: str, namespace: dict[str, Any], deadline: Deadline, output_bytes: int
 ) -> dict[str, Any]:
-    """Run the code; status, value, error and times as a JSON object."""
+    """Run the code; return status, value, error and times as a JSON object."""
     wall_start, cpu_start = time.monotonic(), cpu_s()
     outcome: dict[str, Any] = {"status": "ok"}
     try:
@@ -146,16 +146,16 @@ def execute(
 _WRITES_ON_RELEASE = re.compile(
     r"__del__|\byield\b|\basync\b|open\b|Wrapper|Writer|FileIO|\bfinalize\b|\bexec\b|\beval\b|__import__|getattr"
 )
-"""Words of a program that can make a value which writes when it is released. To release all values of a program of
-sympy takes a third of its time, so only programs with such a word pay for it."""
+"""Words of programs that can create a value that writes when it is released. Releasing all values takes a third of
+the time of a sympy program, so only programs with such a word pay for it."""
 _MAY_WRITE_ON_RELEASE = re.compile(
     "__del__|yield|async|open|Wrapper|Writer|FileIO|finalize|exec|eval|__import__|getattr"
 )
-"""Parts of the same words as plain texts, which the search finds faster."""
+"""The same words without boundaries, which the search finds faster."""
 
 
 def writes_on_release(source: str) -> bool:
-    """Whether the release of the values of a program may write something.
+    """Return whether the release of the values of a program may write something.
 
     >>> [writes_on_release(text) for text in ("print(1)", "x.evalf()", "open('a')", "getattr(a, 'b')")]
     [False, False, True, True]
@@ -198,7 +198,7 @@ def release(namespace: dict[str, Any]) -> None:
 
 
 def hold_to_limit(outcome: dict[str, Any], deadline: Deadline) -> dict[str, Any]:
-    """Report the limit also where the code caught it: what it printed since depends on the clock."""
+    """Report the limit even if the code caught it: what the code printed since then depends on the clock."""
     if not deadline.fired or outcome["status"] == "timeout":
         return outcome
     times = {name: outcome[name] for name in ("wall_s", "cpu_s") if name in outcome}
@@ -206,7 +206,7 @@ def hold_to_limit(outcome: dict[str, Any], deadline: Deadline) -> dict[str, Any]
 
 
 def flush_streams() -> None:
-    """Flush the standard streams, also when the code replaced them."""
+    """Flush the standard streams, even if the code has replaced them."""
     for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}:
         try:
             if stream is not None:
@@ -216,11 +216,11 @@ def flush_streams() -> None:
 
 
 _IOBase = io.RawIOBase.__mro__[-2]
-"""Base of every stream; `io.IOBase`, an abstract base class, answers slower."""
+"""Base of every stream; the abstract base class `io.IOBase` answers `isinstance` more slowly."""
 
 
 def flush_own_streams(namespace: dict[str, Any]) -> None:
-    """Flush the streams that the code made, at the end of a cell."""
+    """Flush the streams that the code opened, at the end of a cell."""
     for value in list(namespace.values()):
         if issubclass(type(value), _IOBase):
             with contextlib.suppress(Exception):
@@ -228,7 +228,7 @@ def flush_own_streams(namespace: dict[str, Any]) -> None:
 
 
 def new_output(number: int) -> io.TextIOWrapper:
-    """A text stream on descriptor 1 or 2, which stays open when the stream is closed."""
+    """Open a text stream on descriptor 1 or 2 that leaves the descriptor open when it closes."""
     raw = io.FileIO(number, "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True
@@ -236,14 +236,14 @@ def new_output(number: int) -> io.TextIOWrapper:
 
 
 def describe(error: BaseException, deadline: Deadline) -> dict[str, Any]:
-    """How an exception ends a run."""
+    """Describe how an exception ends a run."""
     if deadline.fired:
         return _with_error("timeout", "TimeoutError", deadline.fired, user_traceback(error))
     if isinstance(error, SystemExit):
         return _describe_exit(error)
     status = "memory" if isinstance(error, MemoryError) else "error"
     text = user_traceback(error)
-    if deadline.fired:  # its own __str__ used up the time
+    if deadline.fired:  # the exception's own __str__ used up the time
         return _with_error("timeout", "TimeoutError", deadline.fired, text)
     return _with_error(status, type(error).__name__, _message(error), text)
 
@@ -275,7 +275,7 @@ def _message(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback as Python prints it, with the frames of the user's code only."""
+    """Format the traceback as Python prints it, with the frames of the user's code only."""
     try:
         summary = traceback.TracebackException.from_exception(error, compact=True, lookup_lines=False)
         _keep_user_frames(summary)
@@ -298,7 +298,7 @@ def _keep_user_frames(summary: traceback.TracebackException) -> None:
 
 
 def report_thread_error(arguments: threading.ExceptHookArgs) -> None:
-    """What a thread that died prints: the user's frames only."""
+    """Print the error of a thread, with the user's frames only."""
     if arguments.exc_type is SystemExit or arguments.exc_value is None:
         return
     name = arguments.thread.name if arguments.thread is not None else "?"

@@ -1,9 +1,8 @@
 """`server_filter` and `child_filter`: refused system calls on the fork server, permitted ones on each child.
 
-The fork server must fork and change uid, so it keeps more than its children. They may make the calls of
-`sandbox.child.syscalls` and no other: none that changes modes, owners, times or attributes of a file, by whatever
-name. A
-refusal is an errno (EPERM: Python raises PermissionError), never a kill, so that the code sees an ordinary exception.
+The fork server must fork and change its uid, so it keeps more calls than its children. Children may make the calls of
+`sandbox.child.syscalls` and no other; none of them changes modes, owners, times or attributes of a file. A refused
+call returns an errno (EPERM: Python raises PermissionError) instead of a kill, so the code sees an ordinary exception.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
 }
 
-# What the fork server itself does or must hand to the child to do; everything else on the list is refused to both.
+# Calls that the fork server makes itself or leaves to its children; both refuse every other call on the list.
 _CHILD_ONLY = [
     "chroot",
     "clone",
@@ -185,8 +184,8 @@ _FCNTL_ALLOWED = {
     "F_ADD_SEALS": 1033,
     "F_GET_SEALS": 1034,
 }
-"""A child sets one seal, the last that its job file takes. Not F_SETOWN and F_SETSIG, which send signals, nor
-F_SETLEASE and F_NOTIFY, which act on files of others."""
+"""A child seals its job file once, with a seal that admits no further one. F_SETOWN and F_SETSIG, which send signals,
+and F_SETLEASE and F_NOTIFY, which act on files of other processes, are not permitted."""
 _IOCTL_ALLOWED = {
     "TCGETS": 0x5401,
     "TIOCGPGRP": 0x540F,
@@ -197,7 +196,7 @@ _IOCTL_ALLOWED = {
     "FIOCLEX": 0x5451,
     "TCGETS2": 0x802C542A,
 }
-"""Not those that change attributes of a file (FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY): an owner may, by reading it."""
+"""Excludes calls that change attributes of a file (FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY): a reading owner may."""
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NR_OFFSET, _ARCH_OFFSET = 0, 4
 _LOAD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -205,7 +204,7 @@ _X32 = 0x40000000
 
 
 def is_supported() -> bool:
-    """Whether this module lists the call numbers of this machine."""
+    """Return whether this module lists the call numbers of this machine."""
     return MACHINE in _ARCHITECTURE
 
 
@@ -239,23 +238,23 @@ def _allow() -> bytes:
 
 
 def _runs(verdicts: dict[int, str], otherwise: str, beyond: str) -> list[tuple[int, str]]:
-    """First numbers of runs of calls that share a verdict, in order; `beyond`: numbers that no kernel has yet."""
+    """Return the first numbers of runs of calls that share a verdict; `beyond` applies to numbers above the last."""
     runs = [(0, verdicts.get(0, otherwise))]
     for number in range(1, syscalls.NEWEST + 1):
         verdict = verdicts.get(number, otherwise)
         if verdict != runs[-1][1]:
             runs.append((number, verdict))
     runs.append((syscalls.NEWEST + 1, beyond))
-    if MACHINE == "x86_64":  # the x32 table would offer every call a second time
+    if MACHINE == "x86_64":  # the x32 table offers every call a second time
         runs.append((_X32, "refuse"))
     return runs
 
 
 def _search(runs: list[tuple[int, int]], start: int) -> list[bytes]:
-    """A balanced tree of comparisons from `start` on, which leads from a call number to the place of its run.
+    """Build a balanced tree of comparisons at `start` that leads from a call number to the place of its run.
 
-    The kernel walks a new filter once for each number to learn which calls it always allows; with comparisons in a
-    row, that walk added a tenth of a millisecond to each call.
+    The kernel evaluates a new filter once per call number, to find the calls that it always allows. With a linear
+    chain of comparisons this adds a tenth of a millisecond to each call.
     """
     if len(runs) == 1:
         return []
@@ -269,7 +268,7 @@ def _search(runs: list[tuple[int, int]], start: int) -> list[bytes]:
 
 
 def _filter(runs: list[tuple[int, str]], guards: dict[str, list[bytes]]) -> FilterProgram:
-    """The tree, and behind it what each verdict does: a plain one, or the guard that looks at an argument."""
+    """Build the tree, followed by the code of each verdict: a plain verdict, or the guard that checks an argument."""
     tests = guards | {"allow": [_allow()], "refuse": [_refuse()], "absent": [_refuse(errno.ENOSYS)]}
     places: dict[str, int] = {}
     code: list[bytes] = []
@@ -281,20 +280,20 @@ def _filter(runs: list[tuple[int, str]], guards: dict[str, list[bytes]]) -> Filt
 
 
 def _numbers(names: Iterable[str]) -> dict[str, int]:
-    """The numbers of calls on this machine, without those it does not have."""
+    """Return the numbers of calls on this machine, without the calls it does not have."""
     found = {name: _of_machine(syscalls.NUMBERS.get(name) or _NUMBERS[name]) for name in names}
     return {name: number for name, number in found.items() if number is not None}
 
 
 def server_filter(*, allow_processes: bool = False) -> FilterProgram:
-    """What neither the fork server nor its children may call."""
+    """Build the filter of calls that neither the fork server nor its children may make."""
     spared = [*_CHILD_ONLY, *(_PROCESSES if allow_processes else ())]
     denied = _numbers(name for name in _NUMBERS if name not in spared)
     return _filter(_runs(dict.fromkeys(denied.values(), "refuse"), "allow", "allow"), {})
 
 
 def allowed_names(*, allow_processes: bool = False, deny_signals: bool = False) -> list[str]:
-    """Calls that a child may make; those of `_guards` with some arguments only."""
+    """Return the calls that a child may make; those in `_guards` with some arguments only."""
     names = [name for name in syscalls.NUMBERS if not (deny_signals and name in _SIGNALS)]
     return [*names, *(name for name in _PROCESSES if allow_processes and name not in ("clone", "clone3"))]
 
@@ -314,7 +313,7 @@ def _only_null(argument: int) -> list[bytes]:
 
 
 def _guards(*, allow_processes: bool) -> dict[str, list[bytes]]:
-    """What is decided by an argument: by the name of the call, a test that refuses or falls through."""
+    """Return the checks of arguments, by the name of the call; each refuses or falls through."""
     flags = _instruction(_LOAD, _argument_offset(0))
     if allow_processes:
         clone = [flags, _instruction(_JSET, _CLONE_NEW_NAMESPACES, 0, 1), _refuse()]
@@ -331,7 +330,7 @@ def _guards(*, allow_processes: bool) -> dict[str, list[bytes]]:
 
 
 def child_filter(*, allow_processes: bool = False, deny_signals: bool = False) -> FilterProgram:
-    """What a child may call at all."""
+    """Build the filter of calls that a child may make."""
     names = allowed_names(allow_processes=allow_processes, deny_signals=deny_signals)
     guards = _guards(allow_processes=allow_processes)
     verdicts = {number: name if name in guards else "allow" for name, number in _numbers(names).items()}

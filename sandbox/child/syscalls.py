@@ -1,6 +1,7 @@
-"""System calls a child may make, grouped as the rows of the table in docs/threat_model.md.
+"""`GROUPS`: system calls a child may make, grouped as the rows of the table in docs/threat_model.md.
 
-Everything else is refused, so what a future kernel adds is refused too. Some of these are decided by an argument.
+A call outside the list is refused, including calls that future kernels add. `sandbox.child.seccomp` checks the
+arguments of some calls.
 """
 
 from __future__ import annotations
@@ -77,10 +78,10 @@ _TABLE = {
         exit=60/93 exit_group=231/94 wait4=61/260 waitid=247/95
     """,
 }
-"""Group -> name=x86_64/aarch64; - where the machine has no such call."""
+"""Group -> name=x86_64/aarch64; - where the machine does not have the call."""
 
 NEWEST = 470
-"""Calls beyond this number do not exist as far as the code can see: the C library then falls back to older ones."""
+"""Calls beyond this number return ENOSYS; the C library then falls back to older ones."""
 
 
 def _parse() -> dict[str, dict[str, tuple[int | None, int | None]]]:

@@ -1,9 +1,9 @@
 """`written_by_most` and `split`: the pages that every call writes, which the fork then copies at once.
 
 A write to a page that fork server and child share costs about 2.4 us in a virtual machine: a fault, a copy, a flush.
-The kernel copies a pinned page during the fork itself, for half of that. Trial calls find these pages; they
-are pinned as a registered buffer of an io_uring that does nothing else. Everywhere else huge pages are asked for.
-Where the kernel offers none of this, calls only take longer.
+The kernel copies a pinned page during the fork itself, for half of that. Trial calls find these pages; an io_uring
+without requests pins them as a registered buffer. Elsewhere the fork server requests huge pages. Where the kernel
+offers neither, calls take longer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 HUGE_BYTES = 2 * 2**20
 DENSE = 32
-"""Pages written by every call in a huge page, from which on it is better left in small ones.
+"""From this many pages written by every call on, a huge page is better left in small pages.
 
 Measured: 24 to 40 are alike, 4 is slower where much is preloaded."""
 _PRESENT, _OF_FILE, _EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
 
 Span = tuple[int, int]
-"""First address, and the first one behind it."""
+"""First address, and the address behind the last."""
 
 
 def private_spans() -> list[Span]:
@@ -40,7 +40,7 @@ def private_spans() -> list[Span]:
 
 
 def own_pages(pagemap: int, spans: Iterable[Span]) -> list[int]:
-    """Addresses of pages that only this process has: of a child, those it has written."""
+    """Return the addresses of pages that no other process shares: in a child, the pages it has written."""
     found = []
     for start, end in spans:
         entries = array.array(
@@ -65,9 +65,9 @@ def written_by_most(trials: list[set[int]]) -> list[int]:
 
 
 def split(pages: list[int]) -> tuple[list[Span], set[int]]:
-    """Spans to pin, and the huge pages (by number) to leave in small ones.
+    """Return the spans to pin, and the huge pages (by number) to leave in small pages.
 
-    Pages of a huge page that few calls' pages fall into are not pinned: there the huge page is worth more.
+    In a huge page with few written pages none is pinned: there the huge page saves more.
 
     >>> small = [HUGE_BYTES + k * PAGE_BYTES for k in range(DENSE)]
     >>> split([0, *small]) == ([(small[0], small[0] + DENSE * PAGE_BYTES)], {1})

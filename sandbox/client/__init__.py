@@ -1,4 +1,4 @@
-"""The caller's process: `Sandbox` runs calls; `NearLimitCalls` and `EqualCalls` stand before it."""
+"""Code in the caller's process: `Sandbox` runs calls; `NearLimitCalls` and `EqualCalls` filter them before."""
 
 from sandbox.client.client import Sandbox
 from sandbox.client.connection import SandboxError

@@ -1,11 +1,11 @@
-"""`keeps_addresses`: programs whose text does not depend on where a value lies in memory.
+"""`keeps_addresses`: detects programs whose output does not depend on the addresses of values.
 
-Functions, iterators, exceptions and NaNs have an address for a hash or in their repr, and where they lie depends on
-the fork server that answered and on the calls before. A program of arithmetic seldom needs them as values. So here
-a function may be called, or handed to what calls it and forgets it (`map`, `key=`), and nothing else; an iterator
-may be made only where it is used up at once; and a set may hold integers and texts, not what can be a NaN.
+Functions, iterators, exceptions and NaNs have an address in their hash or repr. It depends on the fork server that
+runs the call and on earlier calls. An arithmetic program seldom needs them as values, so this module accepts few uses:
+a function may be called, or passed to a callee that calls and drops it (`map`, `key=`); an iterator must be consumed
+where it is created; a set may hold integers and texts, but no value that can be a NaN.
 
-Read off the tokens of the text, without parsing it, for the text is a model's.
+It reads the tokens of the text and does not parse it, because a model wrote the text.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _FUNCTIONS = {
     "iter", "len", "max", "min", "next", "oct", "ord", "pow", "print", "repr", "round", "sorted", "sum"
 }
 _MAKERS = {"map", "filter", "zip", "enumerate", "reversed", "iter"}
-"""What gives an iterator."""
+"""Callables that return an iterator."""
 ITERTOOLS = {
     "chain", "product", "permutations", "combinations",
     "combinations_with_replacement", "islice", "accumulate", "starmap", "takewhile", "dropwhile", "filterfalse",
     "compress", "pairwise", "zip_longest", "cycle", "count", "repeat"
 }
-"""The same of `itertools`, where it is imported."""
+"""Callables of `itertools` that return an iterator, where the program imports it."""
 _USERS = {
     "list", "tuple", "set", "frozenset", "dict", "sum", "max", "min", "any", "all", "sorted", "next", "join", "extend",
     "update", "union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "fromkeys",
     "prod", "fsum",
 } | (_MAKERS | ITERTOOLS) - {"count", "repeat"}
-"""What uses up an iterator in its arguments, or keeps it inside another."""
+"""Callables that consume an iterator in their arguments, or keep it inside another."""
 _CALLERS = {"map", "filter", "accumulate", "starmap", "takewhile", "dropwhile", "filterfalse"}
-"""What calls a function in its arguments."""
+"""Callables that call a function in their arguments."""
 _KEYED = {"sorted", "max", "min", "sort"}
 DATA = {"pi", "e", "tau", "inf", "nan", "infj", "nanj", "real", "imag", "numerator", "denominator", "args"}
-"""Attributes, and names to import, that are no functions."""
+"""Attributes and importable names that are not functions."""
 EXACT = {"gcd", "lcm", "comb", "perm", "factorial", "isqrt", "floor", "ceil", "prod"}
-"""Functions of `math` that make no NaN of integers."""
+"""Functions of `math` that return no NaN for integers."""
 _INEXACT = {"inf", "nan", "float", "complex", "pow", "except"}
 _EXCEPTIONS = ("Error", "Exception", "Iteration")
 _OTHER_FLOWS = {"async", "await", "yield", "groupby", "tee", "match"}
@@ -58,33 +58,35 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(slots=True)
 class Imports:
-    """What a program imports."""
+    """The names that a program imports."""
 
     modules: set[str] = field(default_factory=set)
-    """Names that stand for modules."""
+    """Names bound to modules."""
     names: set[str] = field(default_factory=set)
-    """Names out of them."""
+    """Names imported from modules."""
     is_exact: bool = True
-    """Nothing of it makes a NaN of integers."""
+    """True when no imported name returns a NaN for integers."""
 
 
 @dataclass(slots=True)
 class _Bracket:
     kind: str
     callee: str
-    """Name before a `(`, empty for none."""
+    """Name before a `(`; empty for none."""
     start: int
-    """Index of the first token of what it belongs to: of the callee, or itself."""
+    """Index of the first token of the callee, or of the bracket itself."""
     has_colon: bool = False
     has_for: bool = False
 
 
 def keeps_addresses(code: str, imports: Imports) -> bool:
-    """Whether no text of the program can depend on an address. A False may be wrong, a True may not.
+    """Return whether no output of the program can depend on an address.
+
+    Conservative: it may return False for a program that keeps no address, never True for one that does.
 
     Args:
-        code: the program, its import statements taken out.
-        imports: what those import.
+        code: the program without its import statements.
+        imports: the names that those statements import.
 
     >>> [keeps_addresses(code, Imports()) for code in ("print(len([1]))", "print(len)", "print({*map(int, '12')})")]
     [True, False, True]
@@ -94,7 +96,7 @@ def keeps_addresses(code: str, imports: Imports) -> bool:
 
 
 def _tokens(code: str) -> list[str] | None:
-    """The tokens, texts as '""', lines as a newline; None when it cannot be read."""
+    """Return the tokens, texts as '""' and lines as a newline; None when the text cannot be tokenised."""
     found: list[str] = []
     position = depth = 0
     while position < len(code):
@@ -117,7 +119,7 @@ def _tokens(code: str) -> list[str] | None:
 
 
 def _tokens_of_text(text: str) -> list[str] | None:
-    """A text as one token; of an f-string, its expressions in parentheses as well."""
+    """Return a text as one token; for an f-string, add its expressions in parentheses."""
     prefix = re.match(r"[A-Za-z]*", text)
     if prefix is None or "f" not in prefix.group().lower():
         return ['""']
@@ -125,7 +127,7 @@ def _tokens_of_text(text: str) -> list[str] | None:
     for part in re.findall(r"\{([^{}]*)\}|([{}])", text.replace("{{", "").replace("}}", "")):
         inner = (
             _tokens(part[0]) if not part[1] else None
-        )  # braces inside braces: a field as wide as another says
+        )  # braces inside braces: another field gives the width of this one
         if inner is None:
             return None
         found += ["+", "(", *_without_format(inner), ")"]
@@ -246,11 +248,11 @@ class _Reading:
         return not (owner in self.modules and name in ITERTOOLS) or self._is_used_up(k - 2)
 
     def _names_lambda(self, k: int) -> bool:
-        """`name = lambda` as a statement, the lambda at token k."""
+        """Return whether token k is the lambda of a statement `name = lambda`."""
         return (self.at(k), self.at(k - 1), self.at(k - 3)) == ("lambda", "=", "\n")
 
     def _is_handed_to_caller(self, k: int) -> bool:
-        """An argument of what calls it and forgets it."""
+        """Return whether token k is an argument of a callee that calls and drops it."""
         if not self.brackets or self.brackets[-1].kind != "(":
             return False
         callee, before = self.brackets[-1].callee, self.at(k - 1)
@@ -259,7 +261,7 @@ class _Reading:
         return callee in self.callers and before in ("(", ",")
 
     def _is_used_up(self, k: int) -> bool:
-        """An iterator whose expression begins at token k is used up where it stands."""
+        """Return whether the iterator whose expression begins at token k is consumed there."""
         before = self.at(k - 1)
         if before == "in":
             return True
@@ -274,7 +276,7 @@ class _Reading:
         return inside.callee in self.users and before in ("(", ",")
 
     def _unpacks(self, k: int) -> bool:
-        """`a, b =` before token k, with nothing but names."""
+        """Return whether `a, b =`, with names only, precedes token k."""
         names = []
         while self.at(k - 1) != "\n":
             k -= 1
@@ -288,4 +290,4 @@ _WORDS_BEFORE = {
     "and", "or", "not", "in", "is", "if", "elif", "else", "while", "return", "for", "assert", "lambda", "del",
     "raise", "case", "with", "as",
 }  # fmt: skip
-"""What may stand before a parenthesis that is no call."""
+"""Tokens that may precede a parenthesis that is no call."""

@@ -1,8 +1,8 @@
 """`Sandbox`: starts a supervisor process and sends it calls.
 
-The calling process is meant to be busy with other things. Submitting costs one small encode and one send; results
-are decoded by one thread that sleeps in the kernel between batches. All running, timing and killing happens in the
-supervisor, so a caller that holds the interpreter lock for long delays nothing but its own futures.
+The calling process is usually busy with other work. Submitting a call costs one small encode and one send; one thread,
+which sleeps in the kernel between batches, decodes results. The supervisor does all running, timing and killing, so
+a caller that holds the interpreter lock for long delays only its own futures.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from sandbox.wire import (
 
 RETRY_S = 0.2
 RETRIED_AT_ONCE = 16
-"""Kept calls sent each time a pause is over, although no call has ended meanwhile."""
+"""Kept calls sent at the end of each pause, even if no call has ended meanwhile."""
 _KEPT = 0
-"""Stands for the number of a call that waits in the client."""
+"""The number of a call that waits in the client."""
 _WITHDRAWN = encode_result(refusal_when_withdrawn())
 
 
 class Caller(ToolRunner):
-    """Calls in flight to one supervisor: numbers, futures, sessions, and the effect of its death.
+    """Calls in flight to one supervisor: numbers, futures, sessions, and the handling of its death.
 
-    Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; the next call then asks
-    for another link. Safe to use from several threads.
+    Every submitted call ends in exactly one `ToolResult`, even if the supervisor dies; the next call then opens
+    another link. Safe to use from several threads.
 
     Args:
         waits_when_full: keep a call that a full queue refused, and send it again when there is room.
@@ -54,7 +54,7 @@ class Caller(ToolRunner):
     def __init__(self, *, waits_when_full: bool = False) -> None:
         self.waits_when_full = waits_when_full
         self.num_refusals = 0
-        """How often a full queue refused a call that was kept."""
+        """Number of times that a full queue refused a call and the client kept it."""
         self._kept: deque[tuple[ToolCall, Future[ToolResult]]] = deque()
         self._send_again_t = 0.0
         self._lock = threading.Lock()
@@ -62,14 +62,14 @@ class Caller(ToolRunner):
         self._pending: dict[int, tuple[ToolCall, Future[ToolResult]]] = {}
         self._number_of: dict[str, int] = {}
         self._withdrawn: set[int] = set()
-        """Numbers of calls whose cancel is on its way: a full queue may refuse one before it reads that."""
+        """Numbers of calls whose cancel is in flight: a full queue may refuse the call before it reads the cancel."""
         self._known_sessions: set[str] = set()
         self._lost_sessions: set[str] = set()
         self._replies: dict[int, Future[bytes]] = {}
         self._link: Link | None = None
         self._is_closed = False
         self.started: dict[str, Any] = {}
-        """What the supervisor reported at its start: level, layers, process ids."""
+        """The supervisor's report at its start: level, layers, process ids."""
 
     def _new_link(self) -> Link:
         raise NotImplementedError
@@ -77,7 +77,7 @@ class Caller(ToolRunner):
     # Calls
 
     def submit(self, call: ToolCall) -> Future[ToolResult]:
-        """Accept a call; its future always gets a result, never an exception. Returns at once."""
+        """Accept a call and return at once; the future always gets a result, never an exception."""
         future: Future[ToolResult] = Future()
         fault = fault_of(call)
         with self._lock:
@@ -99,7 +99,7 @@ class Caller(ToolRunner):
                 return future
             if call.session is not None:
                 self._known_sessions.add(call.session)
-            if self._kept:  # after the calls that came first
+            if self._kept:  # earlier calls go first
                 self._number_of[call.id] = _KEPT
                 self._kept.append((call, future))
             else:
@@ -113,7 +113,7 @@ class Caller(ToolRunner):
         link.send(pack(Kind.CALL, self._number, encode_call(call)))
 
     def cancel(self, call_id: str) -> None:
-        """Withdraw a call: it ends as cancelled, unless it has ended already."""
+        """Withdraw a call: it ends as cancelled, unless it has already ended."""
         withdrawn: list[Future[ToolResult]] = []
         with self._lock:
             number = self._number_of.get(call_id)
@@ -128,7 +128,7 @@ class Caller(ToolRunner):
             future.set_result(refusal_when_withdrawn(call_id))
 
     def close_session(self, name: str) -> None:
-        """End a session; the name may be used for a new one afterwards."""
+        """End a session; its name is then free for a new one."""
         with self._lock:
             self._known_sessions.discard(name)
             self._lost_sessions.discard(name)
@@ -136,7 +136,7 @@ class Caller(ToolRunner):
                 self._link.send(pack(Kind.CLOSE_SESSION, 0, name.encode("utf-8", "replace")))
 
     def status(self) -> dict[str, Any]:
-        """Figures of the supervisor: calls queued and running, sessions, process ids."""
+        """Return figures of the supervisor: calls queued and running, sessions, process ids."""
         with self._lock:
             link = self._link or self._start()
             self._number += 1
@@ -146,7 +146,7 @@ class Caller(ToolRunner):
         return json.loads(reply.result(timeout=30.0))
 
     def close(self) -> None:
-        """Kill what runs (it ends as cancelled), stop the supervisor, leave nothing behind."""
+        """End running calls as cancelled, stop the supervisor and remove its files."""
         with self._lock:
             self._is_closed = True
             link, self._link = self._link, None
@@ -162,7 +162,7 @@ class Caller(ToolRunner):
         try:
             link = self._new_link()
             self.started = link.handshake()
-        except (OSError, ValueError) as error:  # ValueError: no frame, or no JSON
+        except (OSError, ValueError) as error:  # ValueError: the reply is no frame, or no JSON
             raise SandboxError(f"the sandbox cannot start: {error}") from error
         self._link = link
         link.listen()
@@ -197,7 +197,7 @@ class Caller(ToolRunner):
             future.set_result(decode_result(payload, call.id))
 
     def _keep(self, call: ToolCall, payload: bytes) -> bool:
-        """Whether a refused call may be sent again: not when a later cell of its session is already on its way."""
+        """Keep a refused call for another attempt, unless a later cell of its session is already in flight."""
         pause_s = retry_after_s(decode_result(payload, call.id))
         if pause_s is None:
             return False
@@ -209,7 +209,7 @@ class Caller(ToolRunner):
         return True
 
     def _send_kept(self, num_done: int) -> None:
-        """As many calls as have ended make room for as many kept ones; a pause that ran out, for a few."""
+        """Send as many kept calls as calls have ended; after a pause, send a few."""
         if time.monotonic() >= self._send_again_t:
             self._send_again_t = time.monotonic() + RETRY_S
             num_done += RETRIED_AT_ONCE
@@ -218,7 +218,7 @@ class Caller(ToolRunner):
             self._send(self._link, *self._kept.popleft())
 
     def on_pause(self) -> float | None:
-        """Send kept calls whose pause is over; seconds until the next time, None when nothing is kept."""
+        """Send kept calls whose pause is over; return seconds until the next pause ends, None when no call is kept."""
         if not self._kept:
             return None
         with self._lock:
@@ -232,12 +232,12 @@ class Caller(ToolRunner):
             self._link = None
             self._lost_sessions |= self._known_sessions
             self._known_sessions.clear()
-            failed = self._take_all()  # now: later calls go to the next supervisor
+            failed = self._take_all()  # before the lock is released: later calls go to the next supervisor
         link.reap()
         self._fail(failed, Status.LOST, "the supervisor died")
 
     def _take_all(self) -> _InFlight:
-        """Everything that waits for a result, taken out; called with the lock held."""
+        """Remove and return everything that waits for a result; the caller holds the lock."""
         taken = _InFlight(list(self._pending.values()), list(self._kept), list(self._replies.values()))
         self._pending, self._kept, self._replies = {}, deque(), {}
         self._number_of.clear()
@@ -256,7 +256,7 @@ class Caller(ToolRunner):
 
 
 class _InFlight(NamedTuple):
-    """What waits for a result: calls sent, calls kept in the client, questions."""
+    """Items that wait for a result: calls sent, calls kept in the client, questions."""
 
     sent: list[tuple[ToolCall, Future[ToolResult]]]
     kept: list[tuple[ToolCall, Future[ToolResult]]]
@@ -264,21 +264,21 @@ class _InFlight(NamedTuple):
 
 
 class Sandbox(Caller):
-    """Runs Python code in isolated child processes of a supervisor of its own.
+    """Runs Python code in isolated child processes of its own supervisor.
 
-    Every submitted call ends in exactly one `ToolResult`, also when the supervisor dies; it is then started anew for
-    the next call. Safe to use from several threads.
+    Every submitted call ends in exactly one `ToolResult`, even if the supervisor dies; the next call then starts
+    another supervisor. Safe to use from several threads.
 
     Args:
-        workers: CPU cores it may fill.
+        workers: CPU cores that the sandbox may use.
         preload: modules that fork servers import beforehand, by name.
-        queue_limit: calls waiting; one more is refused. None: no limit.
+        queue_limit: calls that may wait; the supervisor refuses further ones. None: no limit.
         min_isolation: refuse to start below this level: none, limits, syscalls or files.
-        niceness: steps of priority that running code stands below the caller; 19 after 0.1 s.
+        niceness: priority steps of running code below the caller; 19 after 0.1 s.
         slots_per_worker: calls running at once per worker.
         affinity: CPU cores that all its processes may run on.
-        waits_when_full: with a queue limit, the client keeps what the queue refuses and sends it again; False: the
-            caller gets the refusal, with the seconds to wait.
+        waits_when_full: with a queue limit, the client keeps a refused call and sends it again; False: the caller
+            gets the refusal, with the seconds to wait.
         deterministic: hide from the text shown what depends on clock and addresses.
         others: any further field of `sandbox.settings.Settings`.
 
@@ -324,7 +324,7 @@ class Sandbox(Caller):
 
     @property
     def has_fixed_addresses(self) -> bool:
-        """Whether memory lies alike in all its interpreters: what a program makes of an address is equal then."""
+        """Return whether all its interpreters map memory alike, so that equal programs see equal addresses."""
         used = {state["layer"] for state in self.started["states"] if state["used"]}
         return Layer.FIXED_ADDRESSES in used
 

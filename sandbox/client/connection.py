@@ -1,4 +1,4 @@
-"""`ProcessLink`: the line to one supervisor, with the thread that reads it and the process at its other end."""
+"""`Link` and `ProcessLink`: the connection to one supervisor, with the thread that reads it and the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SandboxError(UserError):
-    """The sandbox could not be started; the message says why and what to do."""
+    """The sandbox cannot start; the message gives the reason and the remedy."""
 
 
 class Link:
@@ -64,7 +64,7 @@ class Link:
         self._thread.start()
 
     def send(self, frame: bytes) -> None:
-        """Send now what the socket takes; the thread sends the rest."""
+        """Send as much as the socket accepts; the thread sends the rest."""
         with self._send_lock:
             if not self._outbox:
                 with contextlib.suppress(BlockingIOError, OSError):
@@ -113,7 +113,7 @@ class Link:
             return True
 
     def _read(self) -> bool:
-        """Pass on what has arrived; False when the supervisor is gone."""
+        """Pass received frames to the caller; return False when the supervisor has closed the connection."""
         try:
             data = self._socket.recv(READ_BYTES)
         except BlockingIOError:
@@ -129,7 +129,7 @@ class Link:
         return True
 
     def close(self) -> None:
-        """Hang up; the supervisor cleans up and ends."""
+        """Close the connection; the supervisor then cleans up and ends."""
         self._is_closing = True
         with self._send_lock:
             self._wake()
@@ -138,7 +138,7 @@ class Link:
         self.reap(wait_s=10.0)
 
     def reap(self, wait_s: float = 0.5) -> None:
-        """Close the line."""
+        """Close the socket."""
         self._socket.close()
         with self._send_lock:
             pipe = (self._wake_read, self._wake_write)
@@ -178,7 +178,7 @@ class ProcessLink(Link):
         return started
 
     def reap(self, wait_s: float = 0.5) -> None:
-        """Make sure the process is gone."""
+        """Wait for the process to end, and kill it if it does not."""
         super().reap()
         try:
             self._process.wait(timeout=wait_s)
@@ -190,5 +190,5 @@ class ProcessLink(Link):
         if self._namespace >= 0:
             os.close(self._namespace)
             self._namespace = -1
-        # A bounded folder is mounted for the supervisor alone: only from outside, and after it, can it be removed.
+        # The supervisor mounts a bounded folder for itself alone: only another process, after its end, can remove it.
         call_folders.sweep(self._settings.tmp_dir)

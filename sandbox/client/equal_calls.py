@@ -1,8 +1,8 @@
-"""`EqualCalls`: equal calls run once, for the rollouts of a group often make the same call.
+"""`EqualCalls`: runs equal calls once, because rollouts of a group often make the same call.
 
-Of the calls of a step on the tiny run, two thirds repeat an earlier one of that step. Where the program is pure
-(`sandbox.client.purity`) its result is known, and another process would only find it again. Stateless calls only: a
-session has a past. Only where addresses are fixed (`Sandbox.has_fixed_addresses`): a set of types is ordered by them.
+On the tiny run, two thirds of the calls of a step repeat an earlier call of that step. A pure program
+(`sandbox.client.purity`) gives the same result again, without another process. Only stateless calls qualify, since a
+session has a past, and only with fixed addresses (`Sandbox.has_fixed_addresses`): they order a set of types.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sandbox.client.tool_runner import ToolRunner
 
 _Program = tuple[str, str, Limits]
 _MOST_KEPT = 4096
-"""Programs whose results are kept; those first asked for the longest ago go first."""
+"""Programs whose results are kept; the one first requested longest ago is dropped first."""
 
 
 class EqualCalls(ToolRunner):
-    """Passes calls on, but for one whose pure program is under way or done: that one gets the same result.
+    """Passes calls on; a call whose pure program is running or done receives that result instead.
 
-    Only how the code itself ended is repeated. A call that met a limit or was lost predicts nothing of the next one,
-    which goes to the tool on its own; in a deterministic run that is `NearLimitCalls`, which repeats the limit.
+    Only an end that the code itself decided is repeated. A call that met a limit or was lost predicts nothing for the
+    next one, which goes to the tool; in a deterministic run `NearLimitCalls` repeats the limit.
     A repeated result took no time: its measured quantities are 0.
     """
 
@@ -61,7 +61,7 @@ class EqualCalls(ToolRunner):
         return own
 
     def close_session(self, name: str) -> None:
-        """End a session of the tool behind."""
+        """End a session of the wrapped tool."""
         self._tool.close_session(name)
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
-"""`NearLimitCalls`: calls near a time limit end alike for a whole run.
+"""`NearLimitCalls`: makes calls near a time limit end alike during a whole run.
 
-A limit in seconds is a clock: a program that takes about as long as its limit is `ok` once and `timeout` the next
-time, and the trajectory changes with it. Two rules make this rare and then repeatable. A call that reaches its CPU
-limit runs a second time, and is a `timeout` only if it reaches the limit again: other work on the machine makes a
-program slower, never faster, so the faster of two runs varies less. A result near the limit is recorded under the
-digest of all that decides it before anybody reads it, and an equal call gets the recorded result.
+A limit in seconds depends on the clock: a program that takes about as long as its limit is `ok` once and `timeout`
+the next time, and the trajectory changes with it. Two rules make this rare and repeatable. First, a call that reaches
+its CPU limit runs again, and is a `timeout` only if both runs reach it: other work on the machine makes a program
+slower, never faster, so the faster of two runs varies less. Second, a result near the limit is recorded, before the
+caller receives it, under a digest of everything that decides it; an equal call gets the recorded result.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from sandbox.client.tool_runner import ToolRunner
 from sandbox.wire import refusal
 
 NEAR_FRAC = 0.25
-"""Of a limit. CPU time of one program was seen to vary by a factor of two on a busy machine; four leaves room."""
+"""Fraction of a limit. On a busy machine the CPU time of one program varied by a factor of two; this allows four."""
 _FORMAT = 2
 _TICK_FRAC = 0.05
-"""A run that the CPU limit ended may have used slightly less by the process's own count."""
+"""A run that the CPU limit ended may report slightly less CPU time itself."""
 
 
 def is_near_limit(result: ToolResult, limits: Limits) -> bool:
-    """Whether the clock may have decided how the code ended.
+    """Return whether the clock may have decided how the code ended.
 
     >>> is_near_limit(ToolResult(id="a", status=Status.OK, cpu_s=0.1), Limits(cpu_s=1.0))
     False
@@ -52,7 +52,7 @@ def is_near_limit(result: ToolResult, limits: Limits) -> bool:
 
 
 def reached_cpu_limit(result: ToolResult, limits: Limits) -> bool:
-    """Whether the CPU limit, and not the wall limit, ended the code.
+    """Return whether the CPU limit, and not the wall limit, ended the code.
 
     >>> late = ToolResult(id="a", status=Status.TIMEOUT, cpu_s=1.0)
     >>> reached_cpu_limit(late, Limits(cpu_s=1.0, wall_s=10.0)), reached_cpu_limit(late, Limits(cpu_s=2.0, wall_s=10.0))
@@ -62,7 +62,7 @@ def reached_cpu_limit(result: ToolResult, limits: Limits) -> bool:
 
 
 def surroundings(preload: Sequence[str]) -> str:
-    """What else decides a result: the interpreter, and the preloaded packages in their versions."""
+    """Return what else decides a result: the interpreter, and the preloaded packages with their versions."""
     return json.dumps([_FORMAT, sys.version, [(name, _version_of(name)) for name in preload]])
 
 
@@ -74,7 +74,7 @@ def _version_of(module: str) -> str:
 
 
 def digest_of(call: ToolCall, around: str) -> str:
-    """Names what decides the result of a call; the seed only where the program may draw."""
+    """Return a digest of what decides the result of a call; it includes the seed only if the program may draw."""
     limits = call.limits
     fields: list[Any] = [around, call.code, call.stdin, limits.wall_s, limits.cpu_s, limits.memory_bytes]
     fields += [limits.output_bytes, None if is_pure(call.code) else call.seed]
@@ -82,10 +82,10 @@ def digest_of(call: ToolCall, around: str) -> str:
 
 
 class CallRecord:
-    """The file of recorded results: one JSON line each, only ever appended to.
+    """The append-only file of recorded results: one JSON line each.
 
-    Several processes of a run may share it. A line that a killed process left incomplete is cut off by the next
-    one that writes. The first record of a digest counts.
+    Several processes of a run may share it. The next writer removes a line that a killed process left incomplete.
+    The first record of a digest counts.
 
     Raises:
         UserError: the file cannot be read or written, or a whole line of it is no record.
@@ -102,7 +102,7 @@ class CallRecord:
             self._read_on()
 
     def find(self, digest: str) -> ToolResult | None:
-        """The recorded result, its id empty; None when there is none."""
+        """Return the recorded result with an empty id; None when there is no record."""
         with self._lock:
             if self._descriptor >= 0:
                 self._read_on()
@@ -113,7 +113,7 @@ class CallRecord:
         return self._descriptor < 0
 
     def keep(self, digest: str, result: ToolResult) -> ToolResult:
-        """Record a result and return the one that counts: an earlier record, where there is one."""
+        """Record a result, unless an earlier record exists; return the one that counts."""
         with self._lock:
             self._open()
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
@@ -145,7 +145,7 @@ class CallRecord:
             ) from error
 
     def _append(self, digest: str, result: ToolResult) -> None:
-        """Append with the file locked: no process writes, so bytes after the last newline are a torn line."""
+        """Append under a lock: no other process writes, so bytes after the last newline are an incomplete line."""
         os.ftruncate(self._descriptor, self._num_read_bytes)
         line = json.dumps({"digest": digest, "result": result.to_json()}).encode() + b"\n"
         left = memoryview(line)
@@ -156,7 +156,7 @@ class CallRecord:
         self._found[digest] = result
 
     def _read_on(self) -> None:
-        """Read the whole lines that came since the last time."""
+        """Read the whole lines that were appended since the last read."""
         size = os.fstat(self._descriptor).st_size
         if size <= self._num_read_bytes:
             return
@@ -169,21 +169,21 @@ class CallRecord:
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise UserError(
                     f"{self._file} has a line that is no recorded call ({error!r}); remove that line, or the file: "
-                    "then calls near their limit are decided anew"
+                    "then calls near their limit are decided again"
                 ) from error
             self._found.setdefault(digest, result)
         self._num_read_bytes += len(data)
 
 
 class NearLimitCalls(ToolRunner):
-    """Passes calls on; a call near a time limit ends alike whenever it is made.
+    """Passes calls on; equal calls near a time limit get equal results.
 
     Stateless calls only: a cell that meets its limit leaves its interpreter in a state that no record can repeat.
 
     Args:
         tool: where calls run.
-        file: the record; made with the first entry.
-        around: what beside the call decides its result (`surroundings`).
+        file: the record; created with the first entry.
+        around: what decides a result besides the call (`surroundings`).
     """
 
     def __init__(self, tool: Caller, file: Path, around: str) -> None:
@@ -215,12 +215,12 @@ class NearLimitCalls(ToolRunner):
             try:
                 kept = self._record.keep(digest_of(call, self._around), result)
                 result = replace(kept, id=call.id, queue_s=result.queue_s)
-            except (OSError, UserError) as error:  # not to be repeated, so not to be used
+            except (OSError, UserError) as error:  # a result that cannot be repeated must not be used
                 result = refusal(Status.LOST, f"its result could not be recorded: {error}", call.id)
         own.set_result(result)
 
     def close_session(self, name: str) -> None:
-        """End a session of the tool behind."""
+        """End a session of the wrapped tool."""
         self._tool.close_session(name)
 
     def close(self) -> None:

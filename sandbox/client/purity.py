@@ -1,10 +1,9 @@
-"""`is_pure`: programs whose output follows from their text and their stdin alone.
+"""`is_pure`: detects programs whose output follows from their text and their stdin alone.
 
-A call's seed fixes the random streams that its code sees, so two calls of one program may differ, and do when the
-program draws. They cannot differ when it has no way to a random stream, to the clock, to the machine or to its own
-interpreter. That is read off the words of the text: programs that stay within arithmetic, text and collections pass;
-everything else does not. Nor may
-its text depend on an address (`sandbox.client.address_free`). Parsing is left to the sandbox: the text is a model's.
+A call's seed fixes the random streams of its code, so two calls of one program differ if the program draws. They
+cannot differ if it cannot reach a random stream, the clock, the machine or its own interpreter. The words of the text
+decide: programs that stay within arithmetic, text and collections pass, and every other one fails. The output may
+also not depend on an address (`sandbox.client.address_free`). Only the sandbox parses the text: a model wrote it.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import re
 from sandbox.client.address_free import EXACT, ITERTOOLS, Imports, keeps_addresses
 
 _MODULES = "math|cmath|itertools"
-"""Nothing in them but functions of their arguments. Modules written in Python hold other modules."""
+"""Modules that hold only functions of their arguments. Modules written in Python hold other modules."""
 _IMPORT = re.compile(
     rf"(?:^|[;:\n])[ \t]*"
     rf"(?:from[ \t]+(?:{_MODULES})[ \t]+import[ \t]+(?:\*|\w+(?:[ \t]*,[ \t]*\w+)*)"
     rf"|import[ \t]+(?:{_MODULES})(?:[ \t]+as[ \t]+\w+)?)[ \t]*(?=[;\n#]|$)"
 )
-"""A whole statement: what stands behind a `from` of another module must not pass for one."""
+"""A whole statement: the tail of a `from` of another module must not match."""
 _NAMES = {module.__name__: frozenset(vars(module)) for module in (math, cmath, itertools)}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILTINS = frozenset(dir(builtins))
@@ -41,15 +40,13 @@ _HARMLESS = {
 }
 # fmt: on
 _INSPECTS = re.compile(r"\\[\r\n]|__|\b(?:gi|cr|ag|f|tb|co)_|\bformat(?:_map)?\b|\bclass\b")
-"""Ways from a value to the interpreter: dunders, frames, fields of a format string. And a line that goes on in the
-next: the second half of an import may look like a whole one."""
+"""Ways from a value to the interpreter (dunders, frames, fields of a format string), and line continuation: the second
+half of a continued import may look like a whole import."""
 _MOST_CHARS = 4096
 
 
 def is_pure(code: str) -> bool:
-    r"""Whether the program's result follows from its text and its stdin.
-
-    Conservative: never True for an impure program.
+    r"""Return whether the program's result follows from its text and its stdin; never True for an impure program.
 
     >>> is_pure("import math\nprint(math.comb(18, 7) % 150)")
     True
@@ -69,7 +66,7 @@ def is_pure(code: str) -> bool:
 
 
 def _note(statement: str, imports: Imports) -> None:
-    """Add what an import statement imports."""
+    """Add the names that an import statement imports."""
     words = _WORD.findall(statement)
     module = words[1]
     if words[0] == "import":

@@ -16,11 +16,11 @@ class ToolRunner(ABC):
 
     @abstractmethod
     def submit(self, call: ToolCall) -> Future[ToolResult]:
-        """Accept a call; its future always gets a result, never an exception. Returns at once."""
+        """Accept a call and return at once; the future always gets a result, never an exception."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what it holds; more than once is harmless."""
+        """Release all resources; repeated calls have no effect."""
 
     def __enter__(self) -> Self:
         return self
@@ -35,6 +35,6 @@ class ToolRunner(ABC):
         return self.submit(call).result()
 
     def run_many(self, calls: Iterable[ToolCall]) -> list[ToolResult]:
-        """Run calls at once and wait for all; results in the order of the calls."""
+        """Run calls at once and wait for all; results are in the order of the calls."""
         futures = [self.submit(call) for call in calls]
         return [future.result() for future in futures]

@@ -1,1 +1,1 @@
-"""The supervisor's process. Entry point: `sandbox.server.supervise.main`; nothing is imported here."""
+"""Code of the supervisor process. The entry point is `sandbox.server.supervise.main`; this file imports nothing."""

@@ -1,9 +1,8 @@
 """`Folders`: the folders of running calls, one per seat, empty before every call.
 
-A seat has a store with two folders in it: `call`, which its call may use, and `trash`, into which the cleaner moves
-what it takes apart. So no name of the sandbox stands beside a name of the code, and what blocks the
-cleaner blocks no call. Where mounts are allowed a store is a tmpfs of its own: bytes and files of one
-seat take nothing from another.
+A seat has a store with two folders: its call may use `call`; the cleaner moves what it removes into `trash`. Names of
+the sandbox and names of the code are therefore never in one folder, and an entry that blocks the cleaner blocks no
+call. Where mounts are allowed a store is a tmpfs, so bytes and files of one seat do not reduce the room of another.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from sandbox.places import Places
 
 _PREFIX = "sandbox-"
 MAX_FILES = 4096
-"""Files and folders in the tmpfs of one seat."""
+"""Files and folders that the tmpfs of one seat may hold."""
 _MAX_PASSES = 64
 _trash_numbers = itertools.count()
 
 
 def new_root(tmp_dir: str) -> str:
-    """A folder for this supervisor; what dead supervisors of the same user left is swept first."""
+    """Create a folder for this supervisor, after removing the folders of dead supervisors of the same user."""
     sweep(tmp_dir)
     root = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=tmp_dir)
     os.chmod(root, 0o711)
@@ -36,7 +35,7 @@ def new_root(tmp_dir: str) -> str:
 
 
 def sweep(tmp_dir: str) -> None:
-    """Remove the roots of supervisors that no longer live."""
+    """Remove the roots of supervisors that no longer run."""
     for entry in Path(tmp_dir).glob(f"{_PREFIX}*-*"):
         pid = entry.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
@@ -45,7 +44,7 @@ def sweep(tmp_dir: str) -> None:
 
 
 def remove_root(root: str) -> None:
-    """Remove a root and all that the code made of its folders; a mounted root ends by itself."""
+    """Remove a root and everything the code created in it; a mounted root disappears with its namespace."""
     if os.path.ismount(root):
         return
     with contextlib.suppress(OSError):
@@ -57,7 +56,7 @@ def remove_root(root: str) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Folders:
-    """Makes and cleans the folders of seats."""
+    """Creates and cleans the folders of seats."""
 
     places: Places
     first_uid: int | None
@@ -65,17 +64,17 @@ class Folders:
     store_bytes: int | None
     """Size of the tmpfs of a seat; None: no tmpfs."""
     held: tuple[object, ...] = ()
-    """Keeps the user ids of the seats reserved."""
+    """Sockets that keep the user ids of the seats reserved."""
     made: set[int] = field(default_factory=set)
 
     def lay_out(self) -> None:
-        """Make the folders that hold those of the seats."""
+        """Create the folders that contain those of the seats."""
         for name in ("stores", "roots"):
             os.mkdir(f"{self.places.root}/{name}")
             os.chmod(f"{self.places.root}/{name}", 0o711)
 
     def make(self, seat: int) -> None:
-        """Make the folder of a seat, once.
+        """Create the folder of a seat, once.
 
         Raises:
             OSError: no room, or too many mounts.
@@ -106,16 +105,16 @@ class Folders:
             os.chown(call, self.first_uid + seat, self.first_uid + seat)
 
     def is_clean(self, seat: int) -> bool:
-        """Whether a seat can be used again as it is."""
+        """Return whether a seat can be used again without cleaning."""
         with contextlib.suppress(OSError), os.scandir(self.places.call_of(seat)) as entries:
             return next(entries, None) is None
         return False
 
     def clean(self, seat: int) -> None:
-        """Empty the folder of a seat for its next user; where that fails, give it another.
+        """Empty the folder of a seat for its next user; if that fails, replace it.
 
         Raises:
-            OSError: neither works now; the seat must not be used.
+            OSError: both failed; the seat must not be used.
         """
         try:
             empty(self.places.call_of(seat), self.places.trash_of(seat))
@@ -143,11 +142,11 @@ class Folders:
 def empty(folder: str, trash: str) -> None:
     """Remove everything in a folder, at any depth and with any permissions.
 
-    Folders are moved to `trash`, a folder of the sandbox on the same file system, and are taken apart there one level
-    at a time: no path grows long, nothing recurses, and no name of the code can meet one of the sandbox.
+    Folders move to `trash`, a folder of the sandbox on the same file system, which is emptied one level at a time.
+    Paths stay short, no call recurses, and no name of the code conflicts with one of the sandbox.
 
     Raises:
-        OSError: something in `folder` cannot be removed. What stays in `trash` is no hindrance.
+        OSError: something in `folder` cannot be removed. Entries that remain in `trash` cause no error.
     """
     for _ in range(_MAX_PASSES):
         if not _strip(folder, trash):
@@ -167,7 +166,7 @@ def empty(folder: str, trash: str) -> None:
 
 
 def _strip(folder: str, trash: str) -> bool:
-    """Unlink the files of a folder and move its folders to the trash; whether there were any entries."""
+    """Unlink the files of a folder and move its folders to the trash; return whether it had entries."""
     _open_up(folder)
     had_entries = False
     with os.scandir(folder) as entries:
@@ -182,7 +181,7 @@ def _strip(folder: str, trash: str) -> bool:
 
 
 def _open_up(folder: str) -> None:
-    """Give the owner of a folder all rights; never what a link put in its place leads to."""
+    """Give the owner of a folder all rights; do not follow a link in its place."""
     descriptor = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IRWXU)

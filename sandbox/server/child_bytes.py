@@ -1,7 +1,7 @@
-"""`parse_outcome` and `CellInbox`: the only readers of bytes that code in a child may have made.
+"""`parse_outcome` and `CellInbox`: the only readers of bytes that code in a child may have produced.
 
-Every function here takes any bytes, in any pieces, and returns a record of plain checked values or None. Nothing is
-executed or unpickled, nothing grows beyond what was read, and nothing raises. `tests/sandbox/fuzz.py` is its test.
+Every function here takes any bytes, in any pieces, and returns a record of plain checked values or None. It executes
+and unpickles nothing, allocates no more than it read, and does not raise. `tests/sandbox/fuzz.py` tests it.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from records.tool_call import Limits, Status
 
 CELL_HEADER = struct.Struct("<I")
-"""Before a job or an outcome on the socket of a session: its length."""
+"""Header of a job or an outcome on the socket of a session: its length."""
 SET_UP = CELL_HEADER.pack(0)
-"""What a session sends first: it is locked in, and no code has run. No outcome is empty."""
+"""First message of a session: it is isolated and has run no code. An outcome is never empty."""
 _BYTES_PER_CHAR = 12
-"""Of JSON at most: a character beyond the basic plane is two escapes."""
+"""JSON bytes per character at most: a character beyond the basic plane is two escapes."""
 _CHARS_BESIDE_VALUE = 20_000
-"""Type, message and traceback of an error, keys and numbers."""
+"""Bytes for type, message and traceback of an error, for keys and for numbers."""
 _STATUSES = {"ok": Status.OK, "error": Status.ERROR, "timeout": Status.TIMEOUT, "memory": Status.MEMORY}
 _MAX_COUNT = 2**40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A child's report of its run. True or forged, each field has its type, its bounds, and text that is UTF-8."""
+    """A child's report of its run. Even if forged, each field has its type and bounds, and its text is UTF-8."""
 
     status: Status
     value: str | None = None
     value_dropped: int = 0
     error: str = "Error"
-    """Name of the exception's type."""
+    """Name of the type of the exception."""
     message: str = ""
     traceback: str = ""
     wall_s: float | None = None
@@ -40,12 +40,12 @@ class Outcome:
 
 
 def decode(data: bytes) -> str:
-    """Text of captured output."""
+    """Decode captured output."""
     return data.decode("utf-8", "replace")
 
 
 def to_character_end(data: bytes) -> bytes:
-    """Without a character that the cut left incomplete."""
+    """Drop a character that the cut left incomplete at the end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:
@@ -55,7 +55,7 @@ def to_character_end(data: bytes) -> bytes:
 
 
 def from_character_start(data: bytes) -> bytes:
-    """Without the rest of a character that the cut left incomplete."""
+    """Drop the rest of a character that the cut left incomplete at the start."""
     start = 0
     while start < min(4, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1
@@ -63,7 +63,7 @@ def from_character_start(data: bytes) -> bytes:
 
 
 def max_outcome_bytes(limits: Limits) -> int:
-    """The longest outcome of an honest child; a longer one is not read.
+    """Return the length of the longest outcome that unmodified child code writes; a longer one is not read.
 
     >>> max_outcome_bytes(Limits(output_bytes=1000))
     252000
@@ -72,7 +72,7 @@ def max_outcome_bytes(limits: Limits) -> int:
 
 
 def parse_outcome(data: bytes) -> Outcome | None:
-    """What a child left, or None when it is no outcome.
+    """Parse the outcome that a child left; None when the bytes are no outcome.
 
     >>> parse_outcome(b'{"status": "ok", "value": "2"}').value, parse_outcome(b'{"status": []}')
     ('2', None)
@@ -112,7 +112,7 @@ def _seconds(value: object) -> float | None:
 
 
 def without_surrogates(text: str) -> str:
-    r"""Text that UTF-8 can hold: a lone surrogate becomes its escape, as in Python's own stderr.
+    r"""Replace each lone surrogate by its escape, as Python's own stderr does, so that UTF-8 can encode the text.
 
     >>> without_surrogates("a\ud800")
     'a\\ud800'
@@ -121,22 +121,22 @@ def without_surrogates(text: str) -> str:
 
 
 class CellInbox:
-    """Bytes that came from the interpreter of a session, and the outcome in them."""
+    """Bytes received from the interpreter of a session, and the outcome in them."""
 
     def __init__(self) -> None:
         self.is_set_up = False
-        """Its interpreter is locked in. Until then its end is the fault of the sandbox."""
+        """The interpreter is isolated. If it ends before that, the sandbox is at fault."""
         self._data = bytearray()
 
     def add(self, data: bytes) -> None:
         self._data += data
 
     def is_over_full(self, limits: Limits | None) -> bool:
-        """Whether more has come than the outcome of a cell with these limits can be; None: no cell runs."""
+        """Return whether it holds more than an outcome of a cell with these limits; None: no cell runs."""
         return len(self._data) > (0 if limits is None else CELL_HEADER.size + max_outcome_bytes(limits))
 
     def take(self) -> bytes | None:
-        """The outcome of the cell, when it is complete; what came behind it counts for nothing."""
+        """Return the outcome of the cell when it is complete, and discard bytes behind it."""
         if not self.is_set_up and self._data.startswith(SET_UP):
             self.is_set_up = True
             del self._data[: len(SET_UP)]

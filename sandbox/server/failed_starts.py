@@ -1,4 +1,4 @@
-"""`lost_at_start`: calls whose process ended before any code ran. They start again, a few times."""
+"""`lost_at_start`: decides whether a call whose process ended before any code ran starts again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sandbox.server.supervisor_state import Pending
 from sandbox.wire import refusal
 
 MAX_STARTS = 3
-"""Of one call. Nothing ran, so a call that starts again is the same call; the bound ends what fails each time."""
+"""Starts of one call. No code has run, so another start is the same call; the bound stops a call that always fails."""
 
 
 def lost_at_start(pending: Pending, why: str) -> ToolResult | None:
-    """The result of a call whose process ended before any code ran; None: it may start once more."""
+    """Return the result of a call whose process ended before any code ran; None: it may start once more."""
     pending.num_failed_starts += 1
     if pending.num_failed_starts < MAX_STARTS:
         return None
@@ -22,5 +22,5 @@ def lost_at_start(pending: Pending, why: str) -> ToolResult | None:
 
 
 def why_not_set_up(err: int) -> str:
-    """The text of a child that ended. No code has run, so the sandbox wrote it."""
+    """Return the text of a child that ended. No code has run, so the sandbox wrote it."""
     return os.pread(err, 400, 0).decode("utf-8", "replace").strip() or "it was killed"

@@ -1,4 +1,4 @@
-"""`Server` and `Fleet`: the fork servers as the supervisor handles them."""
+"""`Server` and `Fleet`: the fork servers, as the supervisor handles them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THREADS = dict.fromkeys(
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment of the sandbox's processes: of the caller's it has the path of libraries alone."""
+    """Return the environment of the sandbox's processes; from the caller it takes the library path only."""
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": "/nonexistent",
@@ -48,7 +48,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def command(python: str, module: str, orders: str) -> list[str]:
-    """The command line that runs `main` of a module of this package in a fresh interpreter."""
+    """Return the command line that runs `main` of a module of this package in a fresh interpreter."""
     return [python, "-s", "-P", "-B", "-c", _BOOT.format(module=module), PACKAGE_ROOT, orders]
 
 
@@ -67,12 +67,12 @@ class Server:
     def ask(
         self, op: Op, seat: int, *, job_bytes: int = 0, cpu_s: float = 0.0, descriptors: tuple[int, ...] = ()
     ) -> None:
-        """Send a request; it waits here while the socket is full. The caller keeps its descriptors open meanwhile."""
+        """Queue a request; it waits here while the socket is full. The caller keeps its descriptors open meanwhile."""
         self.backlog.append((REQUEST.pack(op, seat, job_bytes, cpu_s), descriptors))
         self.flush()
 
     def flush(self) -> bool:
-        """Send what waits; True when nothing is left."""
+        """Send queued requests; return True when none is left."""
         while self.backlog:
             message, descriptors = self.backlog[0]
             rights = (
@@ -84,32 +84,32 @@ class Server:
                 return False
             except (
                 OSError
-            ):  # it died, which its socket reports; or too much is under way, and a later flush sends it
+            ):  # the server died, as its socket reports; or too much is in flight, for a later flush
                 return True
             self.backlog.popleft()
         return True
 
     def hang_up(self) -> None:
-        """End its line from here: a child that was stopped before its set-up still holds the other end open."""
+        """Shut the connection down: a child stopped before its set-up still holds the other end open."""
         with contextlib.suppress(OSError):
             self.control.shutdown(socket.SHUT_RDWR)
 
     def stop(self) -> None:
-        """Kill it (its children follow) and reap it."""
+        """Kill the server (its children follow) and reap it."""
         self.process.kill()
         self.process.wait()
         self.control.close()
 
 
 class Fleet:
-    """Which of the fork servers takes a call, and how long calls wait while none can."""
+    """Chooses the fork server for a call, and measures how long calls wait while none is ready."""
 
     def __init__(self, settings: Settings) -> None:
         self._wait_s = settings.server_wait_s
         self._ready_t = time.monotonic()
 
     def pick(self, servers: Collection[Server], tier: int) -> Server | None:
-        """The least busy ready one of a tier, else of the next richer tier, else any; None when none is ready."""
+        """Return the least busy ready server of a tier, else of the next richer tier, else any; None: none is ready."""
         best, spare = None, None
         for server in servers:
             if not server.is_ready:
@@ -121,7 +121,7 @@ class Fleet:
         return best or spare
 
     def keep_house(self, servers: Collection[Server], now: float) -> bool:
-        """Send what waits, end what does not start; False when none has been ready for too long."""
+        """Send queued requests and kill servers that do not start; return False when none was ready for too long."""
         for server in servers:
             server.flush()
             if not server.is_ready and now - server.start_t > START_WITHIN_S:
@@ -134,7 +134,7 @@ class Fleet:
 
 
 def start_server(settings: Settings, plan: JailPlan, tier: int, modules: tuple[str, ...]) -> Server:
-    """Start the fork server of a tier; it sends READY or FAILED on its socket later."""
+    """Start the fork server of a tier; it later sends READY or FAILED on its socket."""
     own_end, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     orders = {
         "control": other_end.fileno(),
@@ -171,7 +171,7 @@ def await_ready(server: Server, settings: Settings) -> None:
     """Wait until a new fork server is ready.
 
     Raises:
-        StartError: it died, a preloaded module is missing, or the like.
+        StartError: the server died, a preloaded module is missing, or the start timed out.
     """
     server.control.settimeout(START_WITHIN_S)
     try:
@@ -180,7 +180,9 @@ def await_ready(server: Server, settings: Settings) -> None:
         raise StartError(f"a fork server did not start within {START_WITHIN_S:.0f} s") from error
     server.control.setblocking(False)
     if len(message) < REPLY.size:
-        raise StartError(f"a fork server died at start; run it by hand: {settings.python} -m sandbox doctor")
+        raise StartError(
+            f"a fork server died at start; for its error, run: {settings.python} -m sandbox doctor"
+        )
     if REPLY.unpack_from(message)[0] == Op.FAILED:
         reason = message[REPLY.size :].decode("utf-8", "replace")
         raise StartError(

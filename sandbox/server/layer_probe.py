@@ -1,6 +1,6 @@
-"""`probe`: the layers that this kernel offers to this user.
+"""`probe`: finds the layers that this kernel offers to this user.
 
-The supervisor probes once, at its start, in throw-away children, so a refusal of the kernel costs nothing later.
+The supervisor probes once, at its start, in temporary children, so a refusal of the kernel has no later effect.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sandbox.child import root_view as view
 from sandbox.layers import IsolationReport, Layer, LayerState
 
 MIN_LANDLOCK_ABI = 3
-"""Before it a call could truncate what it may only read."""
+"""Below this version a call can truncate files that it may only read."""
 
 
 def interpreter_folders(python_prefixes: Collection[str] | None = None) -> tuple[str, ...]:
-    """Folders and files that imports read: the standard library, installed packages, shared libraries."""
+    """Return folders and files that imports read: the standard library, installed packages, shared libraries."""
     prefixes = tuple(python_prefixes or (sys.prefix, sys.base_prefix))
     found = [
         os.path.realpath(entry)
@@ -37,7 +37,7 @@ def interpreter_folders(python_prefixes: Collection[str] | None = None) -> tuple
 
 
 def program_folders() -> tuple[str, ...]:
-    """Where programs lie that code may start, when it may start any: the interpreter's and the system's."""
+    """Return the folders of programs that code may start where processes are allowed: interpreter and system."""
     folders = (
         "/bin",
         "/usr/bin",
@@ -52,7 +52,7 @@ def _is_beneath(path: str, prefix: str) -> bool:
 
 
 def _succeeds(action: Callable[[], None]) -> str:
-    """Run `action` in a child; empty when it works, else the error of the kernel."""
+    """Run `action` in a child; return an empty text when it works, else the error of the kernel."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -136,7 +136,7 @@ def _probe_mounts(folder: str) -> str:
 
 
 def _enter_view(folder: str, readable: Collection[str]) -> None:
-    """In a probe: go where a call would."""
+    """Enter the view, as a call would; runs in a probe."""
     kernel.enter_mount_namespace()
     view.build(folder, readable)
     view.enter(folder)
@@ -151,7 +151,7 @@ def _probe_view(folder: str, readable: Collection[str]) -> str:
 
 
 def _probe_signal(abi: int, has_uid: bool, disabled: Collection[str]) -> tuple[str, str]:
-    """Why there is no signal scope, and why the stand-in filter is not needed."""
+    """Return why there is no signal scope, and why the signal filter is not needed."""
     scope = "" if abi >= 6 else f"needs Landlock ABI 6, the kernel has {abi}"
     if Layer.SIGNAL_SCOPE in disabled:
         scope = "switched off"
@@ -162,7 +162,7 @@ def _probe_signal(abi: int, has_uid: bool, disabled: Collection[str]) -> tuple[s
 def probe(
     folder: str, *, first_uid: int, readable: Collection[str] = (), disabled: Collection[str] = ()
 ) -> IsolationReport:
-    """Try what every layer needs of the kernel; the first call tries the layers (`sandbox.server.layer_trial`).
+    """Try what every layer requires of the kernel; the first call tries the layers (`sandbox.server.layer_trial`).
 
     Args:
         folder: an existing folder to mount on.
@@ -211,7 +211,7 @@ def probe(
 
 
 def descriptor_limit() -> int:
-    """Raise this process's limit of open descriptors to what it may have; the new limit."""
+    """Raise the limit of open descriptors of this process to its maximum; return the new limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard

@@ -1,7 +1,7 @@
 """`try_layers`: a trial call at start that attacks what each layer in use prevents.
 
-What the kernel offers is asked before (`sandbox.child.isolation`); whether the lock holds is seen only from inside.
-A layer that an attack gets through counts as missing, and so the level is that of the layers which held.
+`sandbox.server.layer_probe` finds what the kernel offers; only code inside a call can show that the isolation holds.
+A layer that an attack passes counts as missing, so the reported level includes only layers that held.
 """
 
 from __future__ import annotations
@@ -104,17 +104,17 @@ print(json.dumps(got_through))
 def try_layers(
     server: Server, plan: JailPlan, report: IsolationReport, *, seat: int, tmp_bytes: int
 ) -> IsolationReport:
-    """The report after the trial: layers that an attack got through are missing, with what it could do.
+    """Return the report after the trial: layers that an attack passed are missing, with what the attack did.
 
     Args:
         server: a fork server that is ready.
         plan: the jail in use.
         report: what the kernel offers.
-        seat: a free seat; it is dirty afterwards.
+        seat: a free seat; the trial leaves it dirty.
         tmp_bytes: size of the folder of a call.
 
     Raises:
-        StartError: the trial itself came to no end.
+        StartError: the trial itself did not end.
     """
     orders = {
         "layers": sorted(plan.layers),
@@ -133,7 +133,7 @@ def try_layers(
 
 
 def _foreign(plan: JailPlan) -> list[str]:
-    """Paths that no call may see, but those that it was given to read."""
+    """Return paths that no call may see, without those that it may read."""
     paths = ["/etc/passwd", "/proc/self/maps", f"{plan.places.root}/stores", os.path.abspath(__file__)]
     return [path for path in paths if not any(path.startswith(f"{given}/") for given in plan.readable)]
 
@@ -156,7 +156,7 @@ _NOT_TRIED = (Layer.HUGE_PAGES, Layer.EAGER_PAGES)
 
 
 def _attacks_of(text: bytes) -> dict[Layer, str]:
-    """What got through, from the report of the trial: a program of the sandbox, yet read as warily as any."""
+    """Parse what the attacks passed. The report comes from a sandboxed program, so it is not trusted."""
     try:
         record = json.loads(text)
         return {Layer(layer): "the code " + ", ".join(map(str, names)) for layer, names in record.items()}

@@ -1,9 +1,9 @@
 """`reap` and `sweep`: end processes that the code started and left behind, with `allow_processes`.
 
-While a call runs, it and all it starts share one process group that they cannot leave (setsid and setpgid are
-refused), so one killpg ends the whole tree. What loses its parent becomes a child of the supervisor, which is their
-reaper. Should the supervisor itself be killed, the client looks for them by what only they have: the mount
-namespace of that supervisor, or else its user ids and its folder.
+While a call runs, it and its descendants share one process group, which they cannot leave (setsid and setpgid are
+refused), so one killpg ends the whole tree. A process that loses its parent becomes a child of the supervisor, which
+reaps it. If the supervisor itself is killed, the client finds these processes by what only they have: the mount
+namespace of that supervisor, or its user ids and its folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _children() -> list[int]:
 
 
 def kill_strays(keep: Collection[int]) -> None:
-    """Kill all children of this process but `keep`: their fork server has died."""
+    """Kill all children of this process except `keep`, after the death of their fork server."""
     for pid in _children():
         if pid not in keep:
             with contextlib.suppress(ProcessLookupError):
@@ -32,7 +32,7 @@ def kill_strays(keep: Collection[int]) -> None:
 
 
 def reap(keep: Collection[int]) -> None:
-    """Reap dead children but `keep`; kill those whose call is over: its process, leader of the group, is gone."""
+    """Reap dead children except `keep`; kill those whose call is over: the leader of their process group is gone."""
     for pid in _children():
         if pid in keep:
             continue
@@ -46,7 +46,7 @@ def _lives(pid: int) -> bool:
 
 
 def end_all() -> None:
-    """Kill and reap until this process has no child left. A dying process may leave children of its own."""
+    """Kill and reap until this process has no child left. A dying process may leave children."""
     with contextlib.suppress(ChildProcessError):
         while True:
             kill_strays(())
@@ -61,13 +61,13 @@ class Traces:
 
     tmp_root: str
     mount_namespace: int
-    """Of the supervisor, where it has one of its own; else 0. Its number is no other's while somebody holds it open."""
+    """Mount namespace of the supervisor; 0: it has none. Its number stays reserved while a process holds it open."""
     first_uid: int
     num_uids: int
-    """User ids that only its calls have; 0: they have none of their own."""
+    """User ids of its calls alone; 0: its calls have none."""
 
     def fit(self, entry: Path) -> bool:
-        """Whether the process of a folder of /proc bears them."""
+        """Return whether the process of a folder of /proc matches."""
         if self.mount_namespace:
             return (entry / "ns" / "mnt").stat().st_ino == self.mount_namespace
         is_of_slot = self.first_uid <= entry.stat().st_uid < self.first_uid + self.num_uids
@@ -75,7 +75,7 @@ class Traces:
 
 
 def sweep(traces: Traces) -> None:
-    """Kill what bears the traces of a dead supervisor, and nothing else."""
+    """Kill the processes that match the traces of a dead supervisor, and no others."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue

@@ -1,4 +1,4 @@
-"""`judge`: makes a ToolResult of what a child left. The child may have forged every byte it could reach."""
+"""`judge`: makes a ToolResult of what a child left. The child may have forged every byte that it could write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CUT_ADDRESS = re.compile(
     r"\bat 0x[0-9a-fA-F]{0,16}(?=\n\.\.\. \[\d+ (?:bytes )?dropped\])"
     r"|(?<=dropped\] \.\.\.\n)(?:[at]{0,2} )?0?x?[0-9a-fA-F]{1,16}(?=[>,;])"
 )
-"""The head or the tail of an address that the cut of a long text went through."""
+"""An address whose head or tail the cut of a long text removed."""
 SHOWN_FOLDER = "/tmp"
 _NUM_CORES = os.cpu_count() or 1
 
@@ -27,7 +27,7 @@ class Ending:
     """Facts about the end of a run, from the kernel and from the clock of the supervisor."""
 
     exit_code: int
-    """As os.waitstatus_to_exitcode gives it; negative for a signal. 0 while a session lives on."""
+    """As `os.waitstatus_to_exitcode` returns it; negative for a signal. 0 while a session lives on."""
     limit_hit: str = ""
     """The time limit that the supervisor enforced, in words; empty for none."""
     wall_s: float = 0.0
@@ -38,7 +38,7 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """How to read what a child left: how much of it, and what to hide."""
+    """How much of a child's output to read, and what to hide."""
 
     limits: Limits
     folder: str
@@ -46,7 +46,7 @@ class Reading:
 
 
 def read_stream(descriptor: int, limit: int) -> tuple[str, int, bool]:
-    """Text of a captured stream (head and tail), bytes dropped, and whether it was stopped at the file limit."""
+    """Return the text of a captured stream (head and tail), bytes dropped, and whether the file limit stopped it."""
     size = os.fstat(descriptor).st_size
     if size <= limit:
         return decode(os.pread(descriptor, size, 0)) if size else "", 0, False
@@ -64,12 +64,12 @@ def judge(
     ending: Ending,
     how: Reading,
 ) -> ToolResult:
-    """The one result of a run, without its id."""
+    """Return the result of a run, without its id."""
     status, error = _status_of(left, ending, how.limits.cpu_s, out[2] or err[2])
     stdout, stderr, value, dropped = _shown(out[0], how), _shown(err[0], how), None, out[1] + err[1]
     if error is not None:
         if how.deterministic and status is Status.TIMEOUT:
-            stdout = stderr = ""  # how far the code came depends on the clock
+            stdout = stderr = ""  # the progress of the code depends on the clock
         error = ToolError(
             type=_shown(error.type, how),
             message=_shown(error.message, how),
@@ -107,8 +107,8 @@ def _status_of(
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=ending.limit_hit, traceback="")
     was_killed_late = code == -signal.SIGKILL and ending.cpu_s >= limit_cpu_s
     if was_killed_late or code in (-signal.SIGXCPU, -CPU_SIGNAL):
-        # The kernel's own limit came before the supervisor's look, which had no turn for two seconds; or the code had
-        # removed the handler of the timer.
+        # The kernel's own limit came before the supervisor's check, which did not run for two seconds; or the code
+        # had removed the handler of the timer.
         message = f"CPU time limit of {limit_cpu_s:g} s reached"
         return Status.TIMEOUT, ToolError(type="TimeoutError", message=message, traceback="")
     if code != 0 or left is None:
@@ -126,7 +126,7 @@ def _death(code: int, ending: Ending) -> tuple[Status, ToolError]:
 
 
 def how_it_died(code: int) -> str:
-    """An exit code in words.
+    """Describe an exit code.
 
     >>> how_it_died(-9), how_it_died(3)
     ('killed by signal 9 (SIGKILL)', 'exit code 3 before the code had ended')
@@ -145,12 +145,12 @@ def _signal_name(number: int) -> str:
 
 def _traceback(error: ToolError, status: Status, how: Reading) -> str:
     if how.deterministic and status is Status.TIMEOUT:
-        return f"{error.type}: {_shown(error.message, how)}"  # its line depends on the clock
+        return f"{error.type}: {_shown(error.message, how)}"  # the traceback depends on the clock
     return _shown(error.traceback, how)
 
 
 def _shown(text: str, how: Reading) -> str:
-    """Text without the call's temporary folder and, when deterministic, addresses."""
+    """Hide the call's temporary folder and, when deterministic, addresses."""
     if not text:
         return text
     if how.folder in text:
@@ -163,5 +163,5 @@ def _shown(text: str, how: Reading) -> str:
 
 
 def _seconds(reported: float | None, otherwise: float, most: float) -> float:
-    """A time the child measured of itself, believed only where it is possible."""
+    """Return a time that the child measured if it is possible, and the supervisor's value otherwise."""
     return reported if reported is not None and 0.0 <= reported <= most else otherwise

@@ -1,11 +1,11 @@
-"""`Tiers`: picks the fork server that has preloaded just enough for the imports of a call."""
+"""`Tiers`: picks the fork server that has preloaded only what the imports of a call require."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# Imported by every tier: what programs of a model ask for most, each cheap to have.
+# Imported by every tier: the modules that model programs import most often, each cheap to preload.
 STANDARD = [
     "array",
     "ast",
@@ -44,7 +44,7 @@ STANDARD = [
     "linecache",
 ]
 
-# A package outside the preload list that would import a preloaded one.
+# Packages outside the preload list that would import a preloaded one.
 _BUILT_ON = {
     "numpy": (
         "scipy",
@@ -67,10 +67,10 @@ class Tiers:
 
     modules: tuple[tuple[str, ...], ...]
     patterns: tuple[re.Pattern[bytes], ...]
-    """Pattern k finds a name that needs tier k + 1."""
+    """Pattern k finds a name that requires tier k + 1."""
 
     def of(self, code: bytes) -> int:
-        """The cheapest tier for this code: a name anywhere counts, so a rare comment costs speed, never correctness.
+        """Return the cheapest tier for this code. A name in a comment counts: it costs speed, never correctness.
 
         >>> tiers = plan(("numpy", "sympy"))
         >>> [tiers.of(code) for code in (b"import math", b"import scipy.stats", b"from sympy import *")]
@@ -83,12 +83,12 @@ class Tiers:
 
     @property
     def last(self) -> int:
-        """The tier that has everything: sessions live there, for the next cell may import anything."""
+        """Return the tier with all modules: sessions use it, because their next cell may import anything."""
         return len(self.modules) - 1
 
 
 def plan(preload: tuple[str, ...]) -> Tiers:
-    """One tier per prefix of the preload list."""
+    """Make one tier per prefix of the preload list."""
     modules = tuple(preload[:size] for size in range(len(preload) + 1))
     patterns = tuple(_pattern(name) for name in preload)
     return Tiers(modules, patterns)

@@ -1,23 +1,23 @@
-"""`reserve`: user ids for the seats of one supervisor, which no other supervisor of the machine uses."""
+"""`reserve`: user ids for the seats of one supervisor that no other supervisor of the machine uses."""
 
 from __future__ import annotations
 
 import socket
 
 BLOCK = 1024
-"""User ids are taken in blocks of so many; a block is held by a name in the kernel that ends with its holder."""
+"""User ids are reserved in blocks of this size; a name in the kernel holds a block and ends with its holder."""
 _MAX_BLOCKS = 4096
 
 
 class UidsExhausted(OSError):
-    """No user ids are free; the message has the number required."""
+    """No user ids are free; the message gives the number required."""
 
 
 def reserve(first_uid: int, count: int) -> tuple[int, list[socket.socket]]:
-    """The first of `count` user ids from `first_uid` up that are free, and what holds them while it is open.
+    """Reserve `count` user ids from `first_uid` up; return the first and the sockets that hold them while open.
 
     Raises:
-        UidsExhausted: none are free.
+        UidsExhausted: no free ids.
     """
     num_blocks = -(-count // BLOCK)
     first_block = -(-first_uid // BLOCK)

@@ -1,4 +1,4 @@
-"""`Seats` and `Cleaner`: which seats are free, and the thread that empties their folders."""
+"""`Seats` and `Cleaner`: the free seats, and the thread that empties their folders."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collections import deque
 from sandbox.server.call_folders import Folders
 
 REST_S = 1.0
-"""A seat whose fork server died is not used for so long: its last user may still be dying."""
+"""Seconds without use for a seat whose fork server died: its last user may still be dying."""
 RETRY_S = 2.0
-"""A seat whose folder cannot be emptied is tried again after so long, and meanwhile not used."""
+"""Seconds between attempts to empty the folder of a seat that is out of use."""
 
 
 class Cleaner:
-    """A thread that empties folders. It never raises: what it cannot empty now it tries again later.
+    """A thread that empties folders. It never raises: it retries later what it cannot empty now.
 
     `descriptor` is readable when seats have become clean.
     """
@@ -33,14 +33,14 @@ class Cleaner:
         self._thread = threading.Thread(target=self._work, name="sandbox-cleaner", daemon=True)
 
     def clean(self, seat: int) -> None:
-        """Empty the folder of a seat some time soon."""
-        if not self._thread.is_alive():  # started with the first seat that needs it
+        """Schedule the folder of a seat for emptying."""
+        if not self._thread.is_alive():  # started with the first seat that requires it
             self._thread = threading.Thread(target=self._work, name="sandbox-cleaner", daemon=True)
             self._thread.start()
         self._orders.put(seat)
 
     def take(self) -> list[int]:
-        """Seats that have become clean."""
+        """Return seats that have become clean."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.descriptor)
         done = []
@@ -49,17 +49,17 @@ class Cleaner:
         return done
 
     def retry(self, now: float) -> None:
-        """Try again what failed a while ago."""
+        """Retry seats whose last attempt failed some time ago."""
         while self._failed and self._failed[0][0] <= now:
             self.clean(self._failed.popleft()[1])
 
     @property
     def num_unclean(self) -> int:
-        """Seats out of use because their folders cannot be emptied."""
+        """Return the number of seats out of use because their folders cannot be emptied."""
         return len(self._failed)
 
     def stop(self) -> None:
-        """Finish the folder at hand and end."""
+        """Finish the current folder and end."""
         if self._thread.is_alive():
             while not self._orders.empty():
                 with contextlib.suppress(queue.Empty):
@@ -91,25 +91,25 @@ class Seats:
         self._resting: deque[tuple[float, int]] = deque()
 
     def release(self, seat: int) -> None:
-        """The user of a seat is gone: it is free at once when its folder is empty, else when the cleaner has been."""
+        """Free a seat whose user is gone: at once when its folder is empty, else after the cleaner."""
         if self.folders.is_clean(seat):
             self._free(seat)
         else:
             self.cleaner.clean(seat)
 
     def rest(self, seat: int, now: float) -> None:
-        """The user of a seat may still be dying."""
+        """Keep a seat out of use for a while: its user may still be dying."""
         self._resting.append((now + REST_S, seat))
 
     def collect(self) -> list[int]:
-        """Free what the cleaner has done; which seats that were."""
+        """Free the seats that the cleaner has finished, and return them."""
         done = self.cleaner.take()
         for seat in done:
             self._free(seat)
         return done
 
     def keep_house(self, now: float) -> None:
-        """Release what has rested; try again what could not be cleaned."""
+        """Release rested seats; retry those that could not be cleaned."""
         while self._resting and self._resting[0][0] <= now:
             self.release(self._resting.popleft()[1])
         self.cleaner.retry(now)

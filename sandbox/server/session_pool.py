@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from sandbox.server.supervisor import Supervisor
 
 IDLE_CPU_S = 0.5
-"""What a session may use between two cells: an honest one, whose threads sleep, uses next to nothing."""
+"""CPU seconds a session may use between two cells; one whose threads sleep uses almost none."""
 
 
 class SessionPool:
-    """Sessions by name, by seat and by socket. `desk` is the supervisor that queues and answers calls."""
+    """Sessions by name, by seat and by socket. `desk` is the supervisor, which queues and answers calls."""
 
     def __init__(self, desk: Supervisor) -> None:
         self.desk = desk
@@ -40,7 +40,7 @@ class SessionPool:
     # Cells
 
     def start_cell(self, pending: Pending, now: float) -> None:
-        """Run a cell, or put it behind the one that runs."""
+        """Run a cell, or queue it behind the running one."""
         assert pending.session is not None
         key = (pending.connection.serial, pending.session)
         session = self._by_name.get(key)
@@ -87,7 +87,7 @@ class SessionPool:
         try:
             desk.seats.folders.make(seat)
             session = Session(key, seat, server)
-        except OSError as error:  # no room, or no more descriptors
+        except OSError as error:  # no room, or no free descriptors
             desk.seats.for_sessions.append(seat)
             desk.answer(pending, refusal(Status.LOST, f"no interpreter could be started: {error}"))
             return None
@@ -100,7 +100,7 @@ class SessionPool:
         return session
 
     def on_started(self, seat: int, pid: int) -> None:
-        """The fork server has started the interpreter."""
+        """Record that the fork server has started the interpreter."""
         if seat in self._by_seat:
             self._by_seat[seat].on_started(pid)
 
@@ -138,7 +138,7 @@ class SessionPool:
         if run.verdict is not None:
             result = refusal(run.verdict, "cancelled")
         desk.answer(run.pending, result)
-        if run.is_killed:  # its outcome was faster than the kill
+        if run.is_killed:  # the outcome arrived before the kill took effect
             session.lose(f"its last cell ended as {result.status}", is_blamed=run.verdict is None)
         elif result.status in (Status.OUTPUT_LIMIT, Status.CRASH):
             self._kill(session, f"its last cell ended as {result.status}", is_blamed=True)
@@ -150,7 +150,7 @@ class SessionPool:
     def on_exit(
         self, seat: int, run: Run | None, pid: int, status: int, cpu_s: float, rss_bytes: int
     ) -> None:
-        """The interpreter of a seat has ended and is reaped."""
+        """Handle the end of the interpreter of a seat; the fork server has reaped it."""
         session = self._by_seat.get(seat)
         if session is not None and run is not None:
             session.drain()
@@ -175,7 +175,7 @@ class SessionPool:
             session.lose(f"its last cell was {why}" if run.verdict else why, is_blamed=False)
             self.desk.answer(run.pending, refusal(run.verdict or Status.LOST, why))
             return
-        if session.why_lost and not session.is_blamed:  # closed by its caller, not by its code
+        if session.why_lost and not session.is_blamed:  # its caller closed it, not its code
             self.desk.answer(run.pending, _refusal_of(session))
             return
         code = os.waitstatus_to_exitcode(status)
@@ -185,7 +185,7 @@ class SessionPool:
         self.desk.answer(run.pending, result)
 
     def _start_again(self, session: Session, run: Run, why: str) -> None:
-        """No code has run: the cell, and what waits behind it, get another interpreter under the same name."""
+        """Give the cell, and those behind it, another interpreter under the same name: no code has run."""
         run.is_over = True
         if (lost := lost_at_start(run.pending, why)) is not None:
             session.lose("its interpreter could not be set up", is_blamed=False)
@@ -196,12 +196,12 @@ class SessionPool:
         session.waiting.clear()
 
     def on_server_death(self, seat: int, run: Run | None) -> None:
-        """The fork server of a seat died, and the interpreter with it."""
+        """Handle the death of the fork server of a seat; the interpreter dies with it."""
         why = "its fork server died"
         session = self._by_seat.get(seat)
         if session is not None:
             session.drain()
-            session.inbox.take()  # the mark of the set-up may lie there unread
+            session.inbox.take()  # drops the unread mark of the set-up
         if session is not None and run is not None and _can_start_again(session, run):
             self._start_again(session, run, why)
         elif run is not None:
@@ -210,7 +210,7 @@ class SessionPool:
         self._retire(seat, why)
 
     def _retire(self, seat: int, why: str) -> None:
-        """Mark a session as gone; the next call that names it reports so. Its seat is free again."""
+        """Mark a session as gone and free its seat; the next call that names it gets an error."""
         session = self._by_seat.pop(seat, None)
         if session is not None:
             self._forget_link(session)
@@ -223,7 +223,7 @@ class SessionPool:
         self.seat_waiting()
 
     def seat_waiting(self) -> None:
-        """Seats may have become free: let as many of those that wait for one start."""
+        """Queue as many waiting cells as seats are free."""
         for _ in range(min(len(self._seatless), len(self.desk.seats.for_sessions))):
             self.desk.queue.appendleft(self._seatless.popleft())
 
@@ -233,7 +233,7 @@ class SessionPool:
             self.desk.poller.unregister(descriptor)
 
     def close(self, connection: Connection, name: str) -> None:
-        """The client is done with a session; its name is free at once, for another interpreter."""
+        """Close a session for its client; the name is free at once, for another interpreter."""
         session = self._by_name.pop((connection.serial, name), None)
         if session is not None and session.is_live:
             session.lose("it was closed", is_blamed=False)
@@ -249,7 +249,7 @@ class SessionPool:
                     return
 
     def drop_client(self, connection: Connection) -> None:
-        """End the sessions of a client that has gone."""
+        """End the sessions of a client that has disconnected."""
         for serial, name in list(self._by_name):
             if serial == connection.serial:
                 self.close(connection, name)
@@ -261,7 +261,7 @@ class SessionPool:
         return [session for session in self._by_seat.values() if session.run is None and not session.why_lost]
 
     def _evict(self, why: str) -> bool:
-        """Kill the session that has been idle longest; False when none is idle."""
+        """Kill the session that has been idle longest; return False when none is idle."""
         idle = self._idle()
         if idle:
             self._kill(min(idle, key=lambda session: session.last_used_t), why, is_blamed=False)
@@ -272,18 +272,18 @@ class SessionPool:
         session.server.ask(Op.KILL, session.seat)
 
     def evict_for_memory(self) -> bool:
-        """Memory is low: give up one idle session; False when there is none."""
+        """Evict one idle session to free memory; return False when none is idle."""
         return self._evict("memory ran low")
 
     def evict_idle(self) -> None:
-        """Give up what was not used for long."""
+        """Evict sessions that have been idle too long."""
         oldest = time.monotonic() - self.desk.settings.session_idle_s
         for session in self._idle():
             if session.last_used_t < oldest:
                 self._kill(session, "it was idle for too long", is_blamed=False)
 
     def end_busy(self) -> None:
-        """End the sessions whose threads go on working between two cells, where no limit of a cell holds them."""
+        """End sessions whose threads keep working between two cells, where no limit of a cell applies."""
         for session in self._idle():
             if session.idle_cpu_s() > IDLE_CPU_S:
                 why = f"its threads used over {IDLE_CPU_S:g} s of CPU between two cells"
@@ -291,12 +291,12 @@ class SessionPool:
 
 
 def _can_start_again(session: Session, run: Run) -> bool:
-    """Whether no code of a session has run, and its caller still asks for it."""
+    """Return whether no code of a session has run, and its caller still awaits the cell."""
     return run.verdict is None and not session.why_lost and not run.is_set_up()
 
 
 def _refusal_of(session: Session) -> ToolResult:
-    """The result of a cell of a lost session.
+    """Return the result of a cell of a lost session.
 
     A loss by its own code is a crash: no code can turn a bad rollout into a failure of the infrastructure.
     """

@@ -1,4 +1,4 @@
-"""`prepare`: settles the isolation, folders and limits of a supervisor before it starts anything."""
+"""`prepare`: sets up isolation, folders and limits of a supervisor before it starts any process."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sandbox.server.orphans import Traces
 from sandbox.settings import Settings
 
 _ROOT_SIZE = (2**30, 2**20)
-"""Bytes and files of the tmpfs that holds the folders of the sandbox itself."""
+"""Bytes and files of the tmpfs that holds the sandbox's own folders."""
 LARGE_BLOCK_BYTES = 2**18
-"""Inputs and outputs of calls from this size on leave the supervisor's memory as soon as they are passed on."""
+"""Inputs and outputs of calls of at least this size leave the supervisor's memory once they are passed on."""
 
 
 class StartError(RuntimeError):
-    """The sandbox cannot run here; the message has the reason and the remedy."""
+    """The sandbox cannot run here; the message gives the reason and the remedy."""
 
 
 def _stay_on(cores: tuple[int, ...]) -> None:
-    """Keep this process, and all it starts, on some cores.
+    """Restrict this process and its descendants to some cores.
 
     Raises:
-        StartError: none of them exists here.
+        StartError: none of the cores exists here.
     """
     try:
         os.sched_setaffinity(0, cores)
@@ -39,7 +39,7 @@ def _stay_on(cores: tuple[int, ...]) -> None:
 
 
 def prepare(settings: Settings) -> tuple[IsolationReport, JailPlan, Folders]:
-    """Probe the layers, make the folders of the seats, become the reaper of orphans.
+    """Probe the layers, create the folders of the seats, and become the reaper of orphans.
 
     Raises:
         StartError: less isolation than the minimum, or no room for the folders.
@@ -120,21 +120,21 @@ def _settle(
 
 
 def check_level(report: IsolationReport, minimum: Level) -> None:
-    """Refuse less isolation than asked for.
+    """Refuse less isolation than the minimum.
 
     Raises:
-        StartError: it names the level reached and what is missing.
+        StartError: gives the level reached and what is missing.
     """
     missing = report.missing_for(minimum)
     if missing:
         raise StartError(
             f"isolation '{minimum}' is required, this machine gives '{report.level}'; missing: {missing}. Repair "
-            f"that, or lower min_isolation (one of {', '.join(Level)}) knowing what that means"
+            f"that, or lower min_isolation (one of {', '.join(Level)}) after reading docs/threat_model.md"
         )
 
 
 def traces_of(plan: JailPlan, settings: Settings) -> Traces:
-    """The traces by which a client finds the processes of this supervisor after its death."""
+    """Return the traces by which a client finds the processes of this supervisor after its death."""
     return Traces(
         tmp_root=plan.places.root,
         mount_namespace=os.stat("/proc/self/ns/mnt").st_ino if os.path.ismount(plan.places.root) else 0,

@@ -1,4 +1,4 @@
-"""`main` of a supervisor process: its settings are the last argument, its line is descriptor 0."""
+"""`main` of a supervisor process: the last argument holds its settings, descriptor 0 is its connection."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sandbox.settings import Settings
 from sandbox.wire import Kind, pack
 
 GC_THRESHOLDS = (50_000, 20, 20)
-"""A call leaves no cycles; with 45,000 of them waiting a collection would look at each for nothing."""
+"""A call leaves no cycles; with 45,000 waiting calls, a collection would examine each in vain."""
 
 
 def main() -> None:
-    """Serve the client until it hangs up; report why when the supervisor cannot start."""
+    """Serve the client until it disconnects; report the reason when the supervisor cannot start."""
     gc.set_threshold(*GC_THRESHOLDS)
     link = socket.socket(fileno=os.dup(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

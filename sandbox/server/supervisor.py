@@ -1,6 +1,6 @@
 """`Supervisor`: accepts calls, sends them to fork servers, enforces limits, returns results.
 
-It has one thread and one epoll loop, and parses only bounded JSON of a child. When a child, a fork server or a client
+It has one thread and one epoll loop. From a child it parses only bounded JSON. When a child, a fork server or a client
 dies, its calls end at once.
 """
 
@@ -44,11 +44,11 @@ from sandbox.wire import (
 )
 
 MAX_DEATHS = 8
-"""Fork servers dying within a minute before the supervisor gives up."""
+"""The supervisor stops after this many deaths of fork servers within a minute."""
 
 
 class Supervisor:
-    """All state of one supervisor; `serve` runs until the last client is gone."""
+    """All state of one supervisor; `serve` runs until the last client disconnects."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -60,7 +60,7 @@ class Supervisor:
         self.queue: deque[Pending] = deque()
         self.runs: dict[int, Run] = {}
         self.lost_tiers: list[int] = []
-        """Fork servers that could not be started anew yet."""
+        """Fork servers that have not been restarted yet."""
         self.num_faults = 0
         self.last_fault = ""
         self.watch = Watch(settings)
@@ -79,7 +79,7 @@ class Supervisor:
         """Start every tier, and wait until all are ready.
 
         Raises:
-            StartError: a preloaded module is missing, a layer did not hold, or the like.
+            StartError: a preloaded module is missing, a layer did not hold, or a server did not start.
         """
         per_tier = -(-self.settings.workers // 4)
         for tier in range(len(self.tiers.modules)):
@@ -99,7 +99,7 @@ class Supervisor:
         self.poller.register(server.control.fileno(), select.EPOLLIN)
 
     def close(self) -> None:
-        """Kill everything and leave nothing behind."""
+        """Kill all processes and remove all files."""
         for server in self.servers.values():
             server.stop()
         orphans.end_all()
@@ -109,7 +109,7 @@ class Supervisor:
     # The loop
 
     def add_client(self, link: socket.socket) -> Connection:
-        """Serve one more client."""
+        """Serve another client."""
         link.setblocking(False)
         connection = Connection(link)
         self.connections[link.fileno()] = connection
@@ -117,16 +117,16 @@ class Supervisor:
         return connection
 
     def greet(self, connection: Connection) -> None:
-        """Report to a client that calls are accepted."""
+        """Report to a client that the supervisor accepts calls."""
         self._post(connection, pack(Kind.READY, 0, self.ready_text()))
 
     def serve(self) -> None:
-        """Work until the last client is gone."""
+        """Run until the last client disconnects."""
         while self.connections:
             self.step()
 
     def step(self) -> None:
-        """Wait for events, act on them, start what can start, send what can be sent."""
+        """Wait for events, handle them, start waiting calls, send replies."""
         for descriptor, events in self.poller.poll(self._seconds_to_next()):
             with self.guarded():
                 self._on_event(descriptor, events)
@@ -152,11 +152,11 @@ class Supervisor:
             self.sessions.seat_waiting()
 
     def guarded(self, *pendings: Pending) -> Guard:
-        """Let no fault end the loop: it is counted, and the calls it concerns end as lost."""
+        """Guard a block against faults: a fault is counted, and the calls concerned end as lost."""
         return Guard(self._on_fault, pendings)
 
     def _on_fault(self, error: Exception, pendings: tuple[Pending, ...]) -> bool:
-        """Whether the loop goes on."""
+        """Count a fault; return whether the loop continues."""
         if isinstance(error, StartError):
             return False
         self.num_faults += 1
@@ -189,7 +189,7 @@ class Supervisor:
             self._drop_client(connection)
             return
         for kind, number, payload in frames:
-            if not connection.is_open:  # refused at a frame before: what came with it counts for nothing
+            if not connection.is_open:  # an earlier frame was refused: the frames behind it are ignored
                 return
             self._on_frame(connection, kind, number, payload)
 
@@ -204,7 +204,7 @@ class Supervisor:
             self._post(connection, pack(Kind.STATUS, number, json.dumps(self.status()).encode()))
 
     def status(self) -> dict[str, object]:
-        """Figures for people and tests."""
+        """Return figures for people and tests."""
         return {
             "queued": len(self.queue),
             "running": len(self.runs),
@@ -220,7 +220,7 @@ class Supervisor:
         }
 
     def ready_text(self) -> bytes:
-        """The first message to a client: layers and their state."""
+        """Return the first message to a client: layers and their state."""
         states = [asdict(state) for state in self.report.states]
         record = {
             "level": self.report.level,
@@ -248,9 +248,9 @@ class Supervisor:
             self.dirty.add(connection)
 
     def answer(self, pending: Pending, result: ToolResult) -> None:
-        """The one result of a call."""
+        """Send the one result of a call."""
         payload = encode_result(result)
-        if len(payload) > MAX_FRAME_BYTES:  # the client would take the line for broken
+        if len(payload) > MAX_FRAME_BYTES:  # the client would treat the connection as broken
             payload = encode_result(refusal(Status.OUTPUT_LIMIT, "the result is too long to be passed on"))
         self._post(pending.connection, pack(Kind.RESULT, pending.number, payload))
 
@@ -295,7 +295,7 @@ class Supervisor:
 
     def _dispatch(self, now: float) -> None:
         if not any(server.is_ready for server in self.servers.values()):
-            return  # all are being started anew: nothing that waits is lost
+            return  # all are restarting: no waiting call is lost
         while self.queue and len(self.runs) < self.settings.num_slots and not self.memory_is_low:
             pending = self.queue.popleft()
             if pending.session is not None:
@@ -308,7 +308,7 @@ class Supervisor:
                 return
 
     def server_for(self, tier: int) -> fork_servers.Server | None:
-        """The fork server that takes the next call of a tier."""
+        """Return the fork server that takes the next call of a tier."""
         return self.fleet.pick(self.servers.values(), tier)
 
     def _start_call(self, pending: Pending, now: float) -> None:
@@ -350,7 +350,7 @@ class Supervisor:
                 return
             except OSError:
                 message = b""
-            if not message:  # only the end of its line reports its death
+            if not message:  # only the end of its connection reports its death
                 self._on_server_death(server)
                 return
             with self.guarded():
@@ -407,7 +407,7 @@ class Supervisor:
     def judge(
         self, record: Outcome | None, out: int, err: int, ending: outcome.Ending, run: Run
     ) -> ToolResult:
-        """The result of a run, from what its child left."""
+        """Return the result of a run, from what its child left."""
         limits = run.pending.limits
         how = outcome.Reading(
             limits=limits,
@@ -418,7 +418,7 @@ class Supervisor:
         return outcome.judge(record, streams[0], streams[1], ending, how)
 
     def _on_server_death(self, server: fork_servers.Server) -> None:
-        """Its children die with it: end their calls now, and start another."""
+        """End the calls of its children, which die with it, and start another fork server."""
         descriptor = server.control.fileno()
         self.poller.unregister(descriptor)
         del self.servers[descriptor]
@@ -446,7 +446,7 @@ class Supervisor:
         self._replace_servers()
 
     def _replace_servers(self) -> None:
-        """Start what has died anew; what cannot be started now is tried again with the next housekeeping."""
+        """Restart dead fork servers; the next housekeeping retries those that cannot start now."""
         while self.lost_tiers:
             self._start_server(self.lost_tiers[-1])
             self.lost_tiers.pop()
@@ -486,4 +486,4 @@ class Supervisor:
         self.sessions.end_busy()
         self.memory_is_low = kernel.memory_available_bytes() < self.settings.memory_low_bytes
         if self.memory_is_low and not self.sessions.evict_for_memory() and not self.runs:
-            self.memory_is_low = False  # waiting would free nothing
+            self.memory_is_low = False  # waiting would free no memory

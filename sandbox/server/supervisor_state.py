@@ -37,7 +37,7 @@ class Connection:
     serial: int = field(default_factory=lambda: next(_serials))
 
     def flush(self) -> bool:
-        """Send what the socket takes, several frames at a time; True when nothing is left."""
+        """Send as many frames as the socket accepts; return True when none is left."""
         while self.outbox:
             data = take_batch(self.outbox)
             try:
@@ -62,13 +62,13 @@ class Pending:
     tier: int
     accepted_t: float
     num_failed_starts: int = 0
-    """Processes that ended before any of its code ran."""
+    """Processes that ended before any of the call's code ran."""
 
 
 class Guard:
-    """Passes a fault of the block to `on_fault`, which returns whether the supervisor goes on.
+    """Passes a fault of the block to `on_fault`, which returns whether the supervisor continues.
 
-    A class, for each call enters several and a generator takes five times as long.
+    It is a class because each call enters several, and a generator takes five times as long.
     """
 
     __slots__ = ("_on_fault", "_pendings")
@@ -80,7 +80,7 @@ class Guard:
         self._pendings = pendings
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is no state to prepare."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         return isinstance(error, Exception) and self._on_fault(error, self._pendings)
@@ -96,34 +96,34 @@ class Run:
     files: tuple[int, int, int] = (-1, -1, -1)
     """Job and outcome, standard output, standard error."""
     inbox: CellInbox | None = None
-    """What its session has sent; None for a call without one."""
+    """Bytes that its session has sent; None for a stateless call."""
     start_t: float
     begun_t: float | None = None
-    """When its child was seen set up: its wall time counts from then."""
+    """Time at which its child was seen isolated: its wall time counts from then."""
     is_given_up: bool = False
-    """Its child is killed, for it was not set up in time."""
+    """The supervisor kills the child because it was not set up in time."""
     base_cpu_s: float = 0.0
-    """CPU the interpreter had used before: not 0 in a session."""
+    """CPU seconds that the interpreter had used before: not 0 in a session."""
     verdict: Status | None = None
     """Set when the supervisor ends the run for a reason of its own."""
     is_killed: bool = False
-    """The kill is under way: anything the child still sends is too late."""
+    """The kill is in flight: later output of the child is ignored."""
     limit_hit: str = ""
     is_announced: bool = False
     is_decayed: bool = False
     is_idle: bool = False
     is_over: bool = False
     due_t: float = math.inf
-    """When its one timer goes off."""
+    """Time at which its one timer fires."""
 
     def is_set_up(self) -> bool:
-        """Whether its code can have run."""
+        """Return whether its code can have run."""
         if self.is_given_up:
             return False
         return is_set_up(self.files[0]) if self.inbox is None else self.inbox.is_set_up
 
     def ending(self, exit_code: int, cpu_s: float, rss_bytes: int) -> Ending:
-        """The facts about its end, now."""
+        """Return the facts about its end, now."""
         return Ending(
             exit_code=exit_code,
             limit_hit=self.limit_hit,
@@ -135,7 +135,7 @@ class Run:
 
 
 class Session:
-    """One persistent interpreter, or the memory that there was one."""
+    """One persistent interpreter, or the record of a lost one."""
 
     def __init__(self, key: tuple[int, str], seat: int, server: Server) -> None:
         self.key = key
@@ -148,12 +148,12 @@ class Session:
             append_only(descriptor)
         self.is_live = True
         self.is_cut = False
-        """It has shut its line down and is being killed: nothing can be sent to it any more."""
+        """Its connection is shut down and it is being killed: it accepts no more jobs."""
         self.why_lost = ""
         self.is_blamed = False
-        """It was lost by the doing of its own code."""
+        """Its own code caused the loss."""
         self.memory_bytes = 0
-        """The limit of its first cell, which no later one may exceed."""
+        """The limit of its first cell, which no later cell may exceed."""
         self.run: Run | None = None
         self.waiting: deque[Pending] = deque()
         self.pid = 0
@@ -163,7 +163,7 @@ class Session:
         self._cpu_s = 0.0
 
     def child_descriptors(self) -> tuple[int, int, int]:
-        """What the interpreter gets."""
+        """Return the descriptors for the interpreter."""
         return self._other_end.fileno(), self.out, self.err
 
     def on_started(self, pid: int) -> None:
@@ -171,18 +171,18 @@ class Session:
         self._other_end.close()
 
     def cpu_s_now(self) -> float:
-        """CPU seconds used in all by the interpreter; of one that has just died, those up to its last cell."""
+        """Return the CPU seconds of the interpreter; for one that has just died, those up to its last cell."""
         if self.pid:
             with contextlib.suppress(OSError):
                 return time.clock_gettime(kernel.cpu_clock_of(self.pid))
         return self._cpu_s
 
     def idle_cpu_s(self) -> float:
-        """CPU seconds used since its last cell ended, by threads that the cells left behind."""
+        """Return the CPU seconds used since its last cell ended, by threads that the cells left behind."""
         return self.cpu_s_now() - self._cpu_s
 
     def lose(self, why: str, *, is_blamed: bool) -> None:
-        """Note why it is lost, and whether its own code did it. The first reason counts."""
+        """Record why it is lost, and whether its own code caused it. The first reason counts."""
         if not self.why_lost:
             self.why_lost, self.is_blamed = why, is_blamed
 
@@ -203,7 +203,7 @@ class Session:
         return self.run
 
     def send(self, data: bytes) -> bool:
-        """Send a job; True when some of it has to wait for the socket."""
+        """Send a job; return True when part of it waits for the socket."""
         self._unsent += data
         return not self.flush()
 
@@ -212,7 +212,7 @@ class Session:
         return bool(self._unsent)
 
     def flush(self) -> bool:
-        """Send what waits; True when nothing is left."""
+        """Send waiting bytes; return True when none is left."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[self.link.send(self._unsent) :]
@@ -224,11 +224,11 @@ class Session:
 
     @property
     def is_set_up(self) -> bool:
-        """Its interpreter is locked in. Until then its end is the fault of the sandbox."""
+        """Return whether its interpreter is isolated. If it ends before that, the sandbox is at fault."""
         return self.inbox.is_set_up
 
     def is_over_full(self) -> bool:
-        """It sends more than an outcome of its cell can be."""
+        """Return whether it sends more than an outcome of its cell can be."""
         return self.inbox.is_over_full(None if self.run is None else self.run.pending.limits)
 
     def drain(self) -> None:
@@ -238,13 +238,13 @@ class Session:
                 self.inbox.add(data)
 
     def finish(self, used_s: float) -> None:
-        """The cell has ended."""
+        """Record the end of the cell."""
         self.run = None
         self._cpu_s = used_s
         self.last_used_t = time.monotonic()
 
     def retire(self) -> None:
-        """The interpreter is gone."""
+        """Record the end of the interpreter."""
         self.is_live = False
         self.run = None
         self.link.close()
@@ -254,5 +254,5 @@ class Session:
 
 
 def append_only(descriptor: int) -> None:
-    """Make every write go to the end of the file."""
+    """Make every write append to the file."""
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)

@@ -1,6 +1,6 @@
 """`Watch`: enforces the time limits of running calls, and lowers the priority of long ones.
 
-Time, CPU and wall, counts from where the child is set up and its code begins: on a machine without room a child may
+Both times, CPU and wall, count from where the child is isolated and its code begins. On a loaded machine a child may
 wait for seconds before that, which the code did not cause. Until then it also keeps its priority.
 """
 
@@ -17,27 +17,27 @@ from sandbox.server.supervisor_state import Run
 from sandbox.settings import Settings
 
 GRACE_S = 0.2
-"""Between the exception that announces a limit and the kill."""
+"""Seconds between the exception that announces a limit and the kill."""
 DECAY_AFTER_S = 0.1
 IDLE_AFTER_S = 0.5
-"""From then on a stateless call gets what the others leave: an endless loop at niceness 19 still takes a share."""
+"""Seconds after which a stateless call runs in the idle class: an endless loop at niceness 19 still takes a share."""
 SET_UP_WITHIN_S = 60.0
-"""A child that is not set up by then is killed; its call starts again."""
+"""Seconds after which a child that is not set up is killed; its call starts again."""
 HUNG_AFTER_S = 60.0
-"""A fork server that has not ended a call so long after its wall limit is taken for hung."""
+"""Seconds after its wall limit at which a call that has not ended marks its fork server as hung."""
 LOOK_FOR_SET_UP_S = 0.05
-"""At a child that is not set up yet: seen late, a loop would keep its priority, and end, as much later."""
+"""Seconds between checks of a child that is not set up: a late check keeps a loop's priority, and its end, late."""
 LOOK_EVERY_S = 0.25
 LOOK_AT_MOST_EVERY_S = 0.02
-"""Also at a child that sleeps just below its limit."""
+"""Seconds between checks at least, even of a child that sleeps just below its limit."""
 _NUM_CORES = os.cpu_count() or 1
-"""No child uses more CPU seconds than wall seconds times cores."""
+"""Cores: no child uses more CPU seconds than wall seconds times this number."""
 
 
 class Watch:
-    """One timer per running call, the earliest asked for: another would go off beside it for ever, and ask for its own.
+    """One timer per running call, the earliest requested: a second one would fire forever and request its own.
 
-    The fork server reads CPU time: only there is a pid surely still its child.
+    The fork server reads CPU time: only there is a pid certain to be its child.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -51,13 +51,13 @@ class Watch:
         self._schedule(run, now + min(DECAY_AFTER_S, run.pending.limits.wall_s))
 
     def next_t(self) -> float | None:
-        """When to call `act` at the latest, without runs that are over and timers that were moved."""
+        """Return when to call `act` at the latest, ignoring ended runs and moved timers."""
         while self._timers and not self._is_alive(self._timers[0]):
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
     def act(self, now: float) -> None:
-        """Do what is due."""
+        """Act on every timer that is due."""
         while (at := self.next_t()) is not None and at <= now:
             run = heapq.heappop(self._timers)[2]
             run.due_t = math.inf
@@ -69,9 +69,9 @@ class Watch:
         return not run.is_over and at == run.due_t
 
     def on_used(self, run: Run, used_s: float) -> None:
-        """A fork server measured a child: look again when it can have reached its limit at the earliest."""
+        """Use a measurement of a fork server: check again at the earliest time at which the limit can be reached."""
         left_s = run.base_cpu_s + run.pending.limits.cpu_s + GRACE_S - used_s
-        if left_s <= 0.0:  # and so it was killed
+        if left_s <= 0.0:  # the fork server has killed it
             run.is_killed = True
             run.limit_hit = run.limit_hit or f"CPU time limit of {run.pending.limits.cpu_s:g} s reached"
         elif left_s < LOOK_EVERY_S:
@@ -84,7 +84,7 @@ class Watch:
 
     def _act_on(self, run: Run, now: float) -> None:
         if run.begun_t is None and run.is_set_up():
-            run.begun_t = max(run.start_t, now - LOOK_FOR_SET_UP_S)  # the last look did not see it
+            run.begun_t = max(run.start_t, now - LOOK_FOR_SET_UP_S)  # the last check came before the set-up
         if run.begun_t is None and run.verdict is None:
             self._await_set_up(run, now)
             return
@@ -94,7 +94,7 @@ class Watch:
         if run.verdict is not None or (run.is_announced and ran_s >= limits.wall_s + GRACE_S):
             run.is_killed = True
             if now >= begun_t + limits.wall_s + HUNG_AFTER_S:
-                run.server.process.kill()  # stopped or stuck: its death ends its calls as lost
+                run.server.process.kill()  # it is stopped or stuck: its death ends its calls as lost
             run.server.ask(Op.KILL, run.seat)
             self._schedule(run, now + 1.0)
         elif ran_s >= limits.wall_s and not run.is_announced:
@@ -106,7 +106,7 @@ class Watch:
             self._look_at(run, begun_t, now)
 
     def _look_at(self, run: Run, begun_t: float, now: float) -> None:
-        """Lower the priority of a run that takes long, and have its CPU time read once that can be at its limit."""
+        """Lower the priority of a long run, and have its CPU time read once it can be at its limit."""
         limits, ran_s = run.pending.limits, now - begun_t
         if ran_s >= DECAY_AFTER_S and not run.is_decayed and self._decays:
             run.is_decayed = True
@@ -116,7 +116,7 @@ class Watch:
             run.server.ask(Op.RENICE, run.seat, cpu_s=IDLE_CLASS)
         cpu_limit_s = limits.cpu_s + GRACE_S
         ahead = [after_s for after_s in (DECAY_AFTER_S, IDLE_AFTER_S) if after_s > ran_s and self._decays]
-        next_s = min([ran_s + LOOK_EVERY_S, *ahead])  # a loop at full priority costs the others most
+        next_s = min([ran_s + LOOK_EVERY_S, *ahead])  # a loop at full priority costs other calls most
         if ran_s >= cpu_limit_s / _NUM_CORES:
             run.server.ask(Op.CHECK, run.seat, cpu_s=run.base_cpu_s + cpu_limit_s)
         elif run.is_idle:

@@ -32,7 +32,7 @@ class Echo:
     def opening(self) -> ChatText:
         return live("go:")
 
-    def heard(self, text: str) -> bool:
+    def add_turn(self, text: str) -> bool:
         self.said.append(text)
         return len(self.said) < self.turns
 

@@ -1,6 +1,7 @@
-"""Values of expressions: exact rationals where possible, else complex numbers of 100 digits. Every size is bounded.
+"""`value_of` and `agree`: values of expressions, exact rationals or complex numbers of 100 digits.
 
-Two expressions are equal when they agree at fixed sample points of their variables. No `eval`, no symbolic engine.
+Every size is bounded. Two expressions are equal when they agree at fixed sample points of their variables. The module
+uses neither `eval` nor a symbolic engine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ EXACT_BITS = 1 << 17
 """Largest numerator or denominator computed exactly."""
 EXACT_FACTORIAL = 3000
 MAX_TERMS = 2000
-"""Longest finite sum or product that is added up here."""
+"""Longest finite sum or product that is computed term by term."""
 MAX_LOG10 = 1e18
 """Largest decimal exponent of an approximate value."""
 DIGITS = 100
@@ -34,11 +35,11 @@ class Undefined(ValueError):
 
 
 class _NotRational(ValueError):
-    """Needs an approximate value."""
+    """The expression requires an approximate value."""
 
 
 def _points() -> tuple[tuple[Fraction, ...], ...]:
-    """Eight sample points for up to 30 variables; two of every three have mixed signs. Fixed, so verdicts repeat."""
+    """Return eight fixed sample points for up to 30 variables; two of every three have mixed signs."""
     state = 12345
     rows = []
     for row in range(9):
@@ -55,7 +56,7 @@ _POINTS = _points()
 
 
 def agree(a: Node, b: Node) -> bool:
-    """Are two expressions equal wherever both are real (or, if they never are, as complex numbers)?
+    """Return whether two expressions are equal wherever both are real (or, if they never are, as complex numbers).
 
     Raises:
         TooHeavy: they look equal but are too large to be compared exactly.
@@ -94,7 +95,7 @@ Number = Fraction | Any
 
 
 def value_of(node: Node, where: Mapping[str, Fraction]) -> Number:
-    """Exact value if it is rational and small enough, else the approximate one."""
+    """Return the exact value if it is rational and small enough, else the approximate one."""
     try:
         return _exact(node, where)
     except _NotRational:
@@ -106,7 +107,7 @@ def value_of(node: Node, where: Mapping[str, Fraction]) -> Number:
 
 
 def is_real(value: Number) -> bool:
-    """Is the imaginary part nothing but rounding?"""
+    """Return whether the imaginary part is only rounding."""
     if isinstance(value, Fraction):
         return True
     scale = abs(value)
@@ -114,17 +115,17 @@ def is_real(value: Number) -> bool:
 
 
 def as_real(value: Number) -> Any:
-    """A real number of the 100-digit context."""
+    """Convert to a real number of the 100-digit context."""
     if isinstance(value, Fraction):
         return _from_fraction(value)
     return _CONTEXT.re(value)
 
 
 def same_value(a: Number, b: Number) -> bool:
-    """Exact for two rationals; otherwise to 75 of 100 digits, relative, never absolute.
+    """Compare two rationals exactly, and other values to 75 of 100 digits, relatively.
 
     Raises:
-        TooHeavy: both are so large that 100 digits cannot tell neighbours apart.
+        TooHeavy: both are so large that 100 digits do not separate neighbours.
     """
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a == b
@@ -136,7 +137,7 @@ def same_value(a: Number, b: Number) -> bool:
     if scale == 0:
         return True
     if _is_zero(a) or _is_zero(b):
-        # A sum that cancels leaves a residue of its rounding.
+        # A sum that cancels leaves a residue of rounding.
         return scale < _CONTEXT.mpf(10) ** -(DIGITS - 12)
     if distance > scale * _CONTEXT.mpf(10) ** -AGREE_DIGITS:
         return False
@@ -164,7 +165,7 @@ def _bits(*values: Fraction) -> int:
 
 
 def _charge(*values: Fraction) -> None:
-    """An operation on exact values: a common divisor takes the square of their length."""
+    """Charge an operation on exact values: a common divisor takes the square of their length."""
     spend(3 + _bits(*values) ** 2 // 100_000)
 
 
@@ -227,7 +228,7 @@ def _exact_power(base: Fraction, exponent: Fraction) -> Fraction:
         if above is not None and below is not None:
             return _exact_power(Fraction(above, below), Fraction(exponent.numerator))
     if base < 0 and exponent.denominator % 2 and exponent.denominator <= 64:
-        # The real root, as schools write it: cube root of -8 is -2.
+        # The real root, as taught at school: the cube root of -8 is -2.
         root = _exact_power(-base, Fraction(1, exponent.denominator))
         return _exact_power(-root, Fraction(exponent.numerator))
     raise _NotRational
@@ -297,7 +298,7 @@ def _exact_series(node: Node, where: Mapping[str, Fraction]) -> Fraction:
 
 
 _COST = {"pow": 100, "fact": 250, "binom": 700, "fn": 120, "num": 10}
-"""Steps of an operation on 100 digits, about what it takes in microseconds; any other takes 6."""
+"""Steps of an operation on 100 digits, about its time in microseconds; any other operation takes 6."""
 
 
 def _approximate(node: Node, where: Mapping[str, Fraction]) -> Any:
@@ -347,7 +348,7 @@ def _constant(name: str) -> Any:
 
 
 def _real_root(base: Any, exponent: Node, where: Mapping[str, Fraction]) -> Any:
-    """The real odd root of a negative number, as schools write it; None where that is not asked for."""
+    """Return the real odd root of a negative number; None where the exponent is not such a root."""
     if _CONTEXT.im(base) != 0 or _CONTEXT.re(base) >= 0:
         return None
     try:

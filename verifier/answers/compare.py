@@ -1,6 +1,6 @@
-r"""Is this answer the gold? Exact comparison of two structured answers under the policies of `verifier.graders.policy`.
+r"""`compare`: compares two structured answers exactly, under the policies of `verifier.graders.policy`.
 
-`compare` decides everything that needs no symbolic engine and reports when one is needed.
+It decides every pair that requires no symbolic engine, and reports when one is required.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Outcome(StrEnum):
     EQUAL = "equal"
     DIFFERENT = "different"
     UNREADABLE = "unreadable"
-    """The symbolic engine may still read it."""
+    """The symbolic engine may be able to read it."""
     TOO_HEAVY = "too_heavy"
 
 
@@ -41,7 +41,7 @@ _GROUPED_GOLD = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+")
 
 
 def compare(gold: str, answer: str) -> Comparison:
-    r"""Compare two answers as they stand in the text.
+    r"""Compare two answers as written in the text.
 
     >>> compare(r"\frac{5}{8}", "0.625").outcome.value, compare("(3,8)", "[3,8]").outcome.value
     ('equal', 'different')
@@ -80,7 +80,7 @@ def _compare(gold: str, answer: str) -> Comparison:
 
 
 def compare_integers(gold: str, answer: str) -> Comparison:
-    r"""The AIME rule: both are integer literals and the same number. Leading zeros, separators, degrees do not count.
+    r"""Apply the AIME rule: both are integer literals and equal. Leading zeros, separators and degrees do not count.
 
     >>> compare_integers("25", "025").outcome.value, compare_integers("336", r"336^\circ").outcome.value
     ('equal', 'equal')
@@ -91,19 +91,19 @@ def compare_integers(gold: str, answer: str) -> Comparison:
 
 
 def _compare_integers(gold: str, answer: str) -> Comparison:
-    wanted = integer_literal(gold)
-    if wanted is None:
+    expected = integer_literal(gold)
+    if expected is None:
         return Comparison(Outcome.UNREADABLE, "gold is no integer")
     found = integer_literal(answer)
     if found is None:
         return Comparison(Outcome.DIFFERENT, "no integer literal")
-    return Comparison(Outcome.EQUAL if wanted == found else Outcome.DIFFERENT, "integer")
+    return Comparison(Outcome.EQUAL if expected == found else Outcome.DIFFERENT, "integer")
 
 
 def integer_literal(text: str) -> int | None:
-    """The integer that a text spells out; None if it spells anything else.
+    """Return the integer that a text spells; None if it spells anything else.
 
-    Before it may stand a name or a chain of equals signs that holds: `x = 73`, `m + n = 25 + 48 = 73`.
+    A name or a chain of true equalities may precede it: `x = 73`, `m + n = 25 + 48 = 73`.
 
     >>> integer_literal("m+n = 25+48 = 73"), integer_literal("m=25, n=73"), integer_literal("x = 8 = 7")
     (73, None, None)
@@ -142,7 +142,7 @@ def _kind(answer: Answer) -> str:
 
 
 def parses(text: str) -> bool:
-    """Can this answer be read at all (used to refuse golds)?"""
+    """Return whether the answer can be read; used to refuse golds."""
     try:
         read(normalise(text))
     except (Unreadable, TooHeavy, Undefined):

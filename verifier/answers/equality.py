@@ -1,4 +1,4 @@
-"""Equality of two structured answers: expressions, lists, matrices, relations, sets. Symmetric."""
+"""`same`: symmetric equality of structured answers: expressions, lists, matrices, relations, sets."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from verifier.notation.latex import Node, Unreadable
 from verifier.notation.units import same_unit
 
 MIN_DIGITS = 6
-"""Significant digits from which a decimal may stand for an exact value."""
+"""Significant digits from which a decimal equals the exact value that it rounds."""
 _MAX_MATCHED = 200
-"""Longest unordered list that is matched member by member."""
+"""Longest unordered list whose members are matched one by one."""
 
 
 def same(a: Answer, b: Answer) -> bool:
-    """Equality of two structured answers; symmetric."""
+    """Return whether two structured answers are equal; symmetric."""
     spend(5)
     left, right = _bare(a), _bare(b)
     return left is not None and right is not None and _same_bare(left, right)
@@ -65,16 +65,16 @@ def _same_bare(a: Answer, b: Answer) -> bool:
 
 
 def _bare(answer: Answer) -> Answer | None:
-    """A single bare member is unwrapped, and a chain of equals signs is shortened; None for a chain that is untrue."""
+    """Unwrap a single bare member, and shorten a chain of equals signs; None for an untrue chain."""
     if isinstance(answer, Sequence) and len(answer.members) == 1 and not answer.braced:
         answer = answer.members[0]
     return _shortened(answer) if _is_equation(answer) else answer
 
 
 def _shortened(relation: Answer) -> Answer | None:
-    """`x = 5+1 = 6` as `x = 6`, `5+1 = 6` as `6`, `6 = x` as `x = 6`; None when a link does not hold.
+    """Return `x = 5+1 = 6` as `x = 6`, `5+1 = 6` as `6`, `6 = x` as `x = 6`; None when a link does not hold.
 
-    Every side without a name has to equal the last; `x = 8 = 7` equals nothing.
+    Every side without a name must equal the last one; `x = 8 = 7` equals nothing.
     """
     assert isinstance(relation, Relation)
     sides = relation.sides
@@ -92,7 +92,7 @@ def _shortened(relation: Answer) -> Answer | None:
 
 
 def _without_middle(sides: tuple[Answer, ...]) -> Answer | None:
-    """A chain with names: the links in the middle must be names, values equal to the last side, or identities."""
+    """Shorten a chain with names. A middle link must be a name, a value equal to the last side, or an identity."""
     first, last = sides[0], sides[-1]
     middle = [side for side in sides[1:-1] if not _is_value(side) and not _is_name(side)]
     if any(not same(side, last) for side in middle):
@@ -102,7 +102,7 @@ def _without_middle(sides: tuple[Answer, ...]) -> Answer | None:
     if any(_is_value(side) for side in sides[1:-1]):
         return Relation(
             (first, last, last), ("=", "=")
-        )  # it was worked out, so it is no equation to be solved
+        )  # a computed value, so the chain is no equation to be solved
     return Relation((first, last), ("=",))
 
 
@@ -121,7 +121,7 @@ def _is_name(side: Answer) -> bool:
 
 
 def _as_list(answer: Answer) -> Answer:
-    """`(5,9) or (9,5)` beside a list is a list of two points."""
+    """Return `(5,9) or (9,5)` as a list of two points, to compare it with a list."""
     if isinstance(answer, Union) and answer.op == "or":
         points = [
             isinstance(part, Bracketed) and (part.left, part.right) == ("(", ")") for part in answer.parts
@@ -158,7 +158,7 @@ def _same_text(a: Answer, b: Answer) -> bool:
     left, right = _as_words(a), _as_words(b)
     if isinstance(a, Sequence) or isinstance(
         b, Sequence
-    ):  # 'A and C' as text beside `A, C`: letters in order
+    ):  # 'A and C' as text against `A, C`: letters in order
         left, right = (" ".join(_LIST_WORDS.sub(" ", side).split()) for side in (left, right))
     return bool(left) and left == right
 
@@ -206,7 +206,7 @@ _HUNDRED = Node("num", value=Fraction(100), name="int")
 
 
 def _infinity(node: Node) -> int:
-    """1 or -1 for an infinity alone, else 0."""
+    """Return 1 or -1 for a plain infinity, else 0."""
     if node.op == "const" and node.name == "inf":
         return 1
     return -_infinity(node.args[0]) if node.op == "neg" else 0
@@ -221,7 +221,7 @@ def _same_node(a: Expression, b: Expression) -> bool:
 
 
 def _same_digits(a: Node, b: Node) -> bool | None:
-    """`312_4` and a bare `312`: the base is missing on one side. None when this rule does not apply."""
+    """Compare `312_4` with a bare `312`, whose base is missing. None when this rule does not apply."""
     if a.op != "num" or b.op != "num" or (a.name == "based") == (b.name == "based"):
         return None
     based, bare = (a, b) if a.name == "based" else (b, a)
@@ -237,7 +237,7 @@ def _same_digits(a: Node, b: Node) -> bool | None:
 
 
 def _in_base(digits: int, base: int) -> int | None:
-    """The value in another base of what was written as a decimal; None where a digit is too large for the base.
+    """Read the digits of a decimal in another base; None where a digit is too large for the base.
 
     >>> _in_base(312, 4), _in_base(45, 4)
     (54, None)
@@ -255,7 +255,7 @@ def _in_base(digits: int, base: int) -> int | None:
 
 
 def _rounds(decimal: Expression, exact: Expression) -> bool:
-    """Is the decimal literal the other value, rounded or cut at its last place?"""
+    """Return whether the decimal literal is the other value, rounded or cut at its last place."""
     if decimal.places is None or decimal.digits < MIN_DIGITS or decimal.percent or exact.places is not None:
         return False
     if exact.node.variables():
@@ -275,7 +275,7 @@ def _rounds(decimal: Expression, exact: Expression) -> bool:
 
 
 def _matched(a: tuple[Answer, ...], b: tuple[Answer, ...]) -> bool:
-    """Each member of a equals one of b and none is used twice."""
+    """Return whether each member of a equals one member of b, without repetition."""
     if len(a) != len(b):
         return False
     if len(a) > _MAX_MATCHED:
@@ -328,7 +328,7 @@ def _same_matrix(a: Answer, b: Answer) -> bool:
 
 
 def _same_relation(a: Relation, b: Relation) -> bool | None:
-    """None when the two have to be compared as sets."""
+    """Compare two relations; None when they must be compared as sets."""
     if set(a.ops) == set(b.ops) == {"="}:
         return _same_equation(a, b)
     names = _names_of(a), _names_of(b)
@@ -371,7 +371,7 @@ def _difference(relation: Relation) -> Node:
 
 
 def _proportional(a: Node, b: Node) -> bool:
-    """One equation is the other times a constant that is not 0."""
+    """Return whether one equation is the other times a constant that is not 0."""
     if a.variables() != b.variables() or not a.variables():
         return False
     names = sorted(a.variables())
@@ -392,7 +392,7 @@ _NAME = re.compile(r"[A-Za-z]")
 
 
 def _name_on_left(relation: Relation) -> str:
-    """The x of `x = ..` or the f of `f(x) = ..`; '' when the left side is more than a name."""
+    """Return the x of `x = ..` or the f of `f(x) = ..`; '' when the left side is more than a name."""
     first = relation.sides[0]
     if isinstance(first, Text):
         return first.words or ""
@@ -414,7 +414,7 @@ def _name_on_left(relation: Relation) -> str:
 
 
 def _relation_against_value(relation: Relation, value: Answer) -> bool | None:
-    """`x = 5` against `5`, `m + n = 293` against `293`. None when the relation is no equation."""
+    """Compare `x = 5` with `5`, `m + n = 293` with `293`. None when the relation is no equation."""
     if set(relation.ops) == {"in"} and not isinstance(
         value, Bracketed | Union | Everything | Nothing | Sequence
     ):
@@ -434,7 +434,7 @@ def _relation_against_value(relation: Relation, value: Answer) -> bool | None:
 
 
 def _is_named_matrix(side: Answer) -> bool:
-    """`A`, `AB` or `A^{-1}`: a product without a number."""
+    """Return whether a side is `A`, `AB` or `A^{-1}`: a product without a number."""
     if not isinstance(side, Expression):
         return False
     node = side.node.args[0] if side.node.op == "pow" else side.node
@@ -442,7 +442,7 @@ def _is_named_matrix(side: Answer) -> bool:
 
 
 def _is_named_sum(relation: Relation) -> bool:
-    """`m + n = 58`, `mn = .. = 58` or `NO / BO = 2`: the left side only names a result.
+    """Return whether the left side only names a result: `m + n = 58`, `mn = .. = 58`, `NO / BO = 2`.
 
     `x^2 + y^2 = 36` is an equation.
     """
@@ -462,7 +462,7 @@ def _node_of(answer: Answer) -> Node:
 
 
 def _names_only(node: Node) -> bool:
-    """`m`, `mn`, `n - m`, `tan A`; not `-m`, which names the other sign."""
+    """Return whether a node holds names only: `m`, `mn`, `n - m`, `tan A`; not `-m`, which names the other sign."""
     if node.op == "add":
         return all(_names_only(arg.args[0] if arg.op == "neg" else arg) for arg in node.args)
     known = node.op == "mul" or (node.op == "fn" and node.name in _NAMED_BY)
@@ -470,11 +470,11 @@ def _names_only(node: Node) -> bool:
 
 
 _NAMED_BY = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "gcd", "lcm"})
-"""A function of names alone names its value; not abs or a root, which would be solved for the name."""
+"""A function of names alone names its value, except abs and roots, which would be solved for the name."""
 
 
 def _of_segments(node: Node) -> bool:
-    """Lengths and their ratios in the names of geometry: capital letters only."""
+    """Return whether a node holds lengths and their ratios in geometric names: capital letters only."""
     if node.op == "var":
         return node.name.isupper()
     known = node.op in ("mul", "div") or (node.op == "fn" and node.name == "abs")

@@ -1,8 +1,8 @@
-r"""Finding the answer in sampled text. Linear time, no regular expression that can backtrack.
+r"""`extract`: finds the answer in sampled text, in linear time and without regular expressions that backtrack.
 
-The rule: look only at answer text (`verifier.turn`: no reasoning, no call, no quoted tool response); take the last
-`\boxed` or `\fbox`; else the content of the last `<answer>`; else the last line 'Answer:'. A bare last number
-is never an answer: that fallback rewards prose.
+It searches only answer text (`verifier.turn`: no reasoning, no call, no quoted tool response). The order is: the last
+`\boxed` or `\fbox`; the content of the last `<answer>`; the last line 'Answer:'. A bare last number is never an
+answer, because that fallback rewards prose.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LONGEST_END_MARK = 44
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """The answer as it stands in the text, and where it was found."""
+    """The answer as written in the text, and where it was found."""
 
     answer: str | None
     """None when the text holds no answer; never an empty string."""
     rule: str
-    """box, unclosed box, answer tag, answer line; or why there is none."""
+    """box, unclosed box, answer tag, answer line; or the reason for no answer."""
     num_boxes: int = 0
-    """Boxes outside the thinking; more than one is flagged as possible guessing."""
+    """Boxes outside the reasoning; several boxes are reported as possible guessing."""
 
 
 def extract(
@@ -44,7 +44,7 @@ def extract(
 
     Args:
         text: what the policy sampled in its last turn.
-        require: `answer_box` accepts nothing but a box inside a closed `<answer>` (paper section 2.1).
+        require: `answer_box` accepts only a box inside a closed `<answer>` (paper section 2.1).
         truncated: the response was cut at the token limit, so an unclosed box is not read.
         opened: the prompt opened the reasoning, so a turn that never closes it has no answer text.
 
@@ -56,25 +56,25 @@ def extract(
     'no closed <answer>'
     """
     turn = read_turn(text, opened=opened)
-    spoken = turn.said
+    answer_text = turn.answer_text
     if require is Require.ANSWER_BOX:
         if not turn.answers:
             return Extraction(answer=None, rule="no closed <answer>")
         found = _last_box(turn.answers[-1], truncated=True)
         return found or Extraction(answer=None, rule="no box inside <answer>")
-    found = _last_box(spoken, truncated=truncated)
+    found = _last_box(answer_text, truncated=truncated)
     if found is not None:
         return found
     block = _last_answer_block(turn, must_close=truncated)
     if block is not None:
         return _nonempty(_plain(block), "answer tag")
-    return _answer_line(spoken)
+    return _answer_line(answer_text)
 
 
 def extract_letter(text: str) -> Extraction:
-    r"""The letter of a multiple-choice response: the last 'Answer: X', else the last box, else what a sentence states.
+    r"""Find the letter of a multiple-choice response: the last 'Answer: X', else the last box, else a closing sentence.
 
-    Nothing is guessed: a list or a hedge is returned as it stands, which is no letter. A later box replaces it.
+    A list or a hedge is reported as no letter. A later box replaces it.
 
     >>> extract_letter("Answer: B").answer, extract_letter(r"so \boxed{\text{(D)}}").answer
     ('B', 'D')
@@ -82,28 +82,28 @@ def extract_letter(text: str) -> Extraction:
     True
     """
     turn = read_turn(text)
-    spoken = turn.said
-    named, at = answer_line(spoken)
+    answer_text = turn.answer_text
+    named, at = answer_line(answer_text)
     if named.letter is not None:
         return Extraction(answer=named.letter, rule="answer line")
-    found = _last_box(spoken, truncated=True)
-    if named.is_open and max(spoken.rfind("\\boxed"), spoken.rfind("\\fbox")) < at:
+    found = _last_box(answer_text, truncated=True)
+    if named.is_open and max(answer_text.rfind("\\boxed"), answer_text.rfind("\\fbox")) < at:
         return Extraction(answer="several options", rule="answer line")
     if found is None or found.answer is None:
         block = _last_answer_block(turn, must_close=False)
         found = _nonempty(_plain(block), "answer tag") if block is not None else found
     if found is not None and found.answer is not None:
         return replace(found, answer=letter_of(found.answer).letter or found.answer)
-    said = statement(spoken)
-    if said.letter is not None or said.is_open:
-        return Extraction(answer=said.letter or "several options", rule="statement")
+    stated = statement(answer_text)
+    if stated.letter is not None or stated.is_open:
+        return Extraction(answer=stated.letter or "several options", rule="statement")
     if at >= 0:
         return Extraction(answer="no option", rule="answer line")
     return Extraction(answer=None, rule="no answer marker" if found is None else found.rule)
 
 
 def without_end_marks(text: str) -> str:
-    r"""A sampled turn without the special tokens that end it.
+    r"""Return a sampled turn without the special tokens that end it.
 
     >>> without_end_marks("Answer: 42<|im_end|>\n")
     'Answer: 42'
@@ -138,7 +138,7 @@ def _last_box(text: str, *, truncated: bool) -> Extraction | None:
 
 
 def balanced(text: str, start: int) -> str | None:
-    r"""Content of the brace group that opens at `start`; None when it never closes. `\{` and `\}` do not count.
+    r"""Return the content of the brace group that opens at `start`; None if it never closes. Skips `\{` and `\}`.
 
     >>> balanced(r"{a{b}\}c} d", 0)
     'a{b}\\}c'
@@ -155,11 +155,11 @@ def balanced(text: str, start: int) -> str | None:
 
 
 def _last_answer_block(turn: TurnText, *, must_close: bool) -> str | None:
-    """The last closed block; without one, what follows the last opening. A mere mention of the tag is neither."""
+    """Return the last closed block; without one, the text behind the last opening tag."""
     if turn.answers:
         return turn.answers[-1]
-    start = turn.said.rfind("<answer>")
-    return None if must_close or start < 0 else turn.said[start + len("<answer>") :]
+    start = turn.answer_text.rfind("<answer>")
+    return None if must_close or start < 0 else turn.answer_text[start + len("<answer>") :]
 
 
 def _answer_line(text: str) -> Extraction:
@@ -173,7 +173,7 @@ def _answer_line(text: str) -> Extraction:
 
 
 def _without_prose(line: str) -> str:
-    """The formula of a sentence: its last `$..$` or what stands behind its last 'is'. Other lines are kept whole.
+    """Return the formula of a sentence: its last `$..$`, or the text behind its last 'is'. Other lines stay whole.
 
     >>> _without_prose("The final answer is $(0, 1)$. I hope it is correct."), _without_prose("x + 1")
     ('(0, 1)', 'x + 1')

@@ -1,8 +1,8 @@
-r"""Which option a multiple-choice answer names: one letter, stated once; a list or a hedge names none.
+r"""`letter_of`: finds the option that a multiple-choice answer names. A list or a hedge names none.
 
-Works on short pieces of text: what stands behind 'Answer:', in a box, or in a sentence such as 'option C is correct'.
-Formatting never decides: Markdown, LaTeX, quotes, brackets and full-width forms are taken off first. What follows the
-letter does: `C3H8` is a molecule, `A ketone` an article, `A or B` no answer.
+It reads short texts: behind 'Answer:', in a box, or in a sentence such as 'option C is correct'. It first removes
+formatting: Markdown, LaTeX, quotes, brackets and full-width forms. The text after the letter matters: `C3H8` is a
+molecule, `A ketone` an article, `A or B` no answer.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_CANDIDATE = 300
-"""Characters looked at behind a marker."""
+"""Characters read behind a marker."""
 MAX_MARKERS = 50
-"""Markers looked at, from the last one back: bounds the time of any text."""
+"""Markers read, from the last one back; bounds the time of any text."""
 STATEMENT_CHARS = 4000
-"""Length of the end of a response in which sentences are read."""
+"""Characters at the end of a response in which sentences are read."""
 
 _ANSWER = re.compile(
     r"(?i)(?<![a-z])answer(?:\s*\([a-z ]{1,20}\))?(?:\s+(?:is|choice|option|letter)){0,2}[\s*_`]{0,4}"
@@ -72,11 +72,11 @@ _CONDITION = re.compile(r"(?i)\b(?:if|unless|suppose|assume|assuming|whether|wer
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a piece of text names."""
+    """The option that a text names."""
 
     letter: str | None = None
     is_open: bool = False
-    """It names options, but not one: a list, a hedge."""
+    """It names options, but not exactly one: a list, a hedge."""
 
 
 NOTHING = Named()
@@ -84,7 +84,7 @@ OPEN = Named(is_open=True)
 
 
 def letter_of(text: str) -> Named:
-    r"""The option that a short text names.
+    r"""Return the option that a short text names.
 
     >>> [letter_of(text).letter for text in ("**C**", r"\(\text{Option D}\)", "(b) an acid", "C because of A", "C3H8")]
     ['C', 'D', 'B', 'C', None]
@@ -102,14 +102,14 @@ def letter_of(text: str) -> Named:
 
 
 def _plain(text: str) -> str:
-    """Without formatting, on one line; full-width and other compatibility forms as plain ones."""
+    """Remove formatting and line breaks; replace full-width and other compatibility forms by plain ones."""
     cut = unicodedata.normalize("NFKC", text[:MAX_CANDIDATE]).translate(_STOPS)
     cut = "".join(char for char in cut if unicodedata.category(char) not in _INVISIBLE)
     return " ".join(_DECORATION.sub("", cut).replace("{", " ").replace("}", " ").split())
 
 
 def _ends_well(name: str, rest: str) -> bool:
-    """Does what follows a letter leave it the one that is named?"""
+    """Return whether the text after a letter leaves it the named option."""
     closed = _CLOSE.match(rest)
     bare = rest[closed.end() :].strip(" .!,;:") if closed else rest
     if not bare:
@@ -140,7 +140,7 @@ def _open_or_nothing(plain: str) -> Named:
 
 
 def answer_line(text: str) -> tuple[Named, int]:
-    r"""What the last 'Answer:' that names any option names, and where it stands; -1 where no such words are.
+    r"""Return the option that the last 'Answer:' with any option names, and its position; -1 without such words.
 
     >>> answer_line("Answer: B\n\nTo answer: it boils.")
     (Named(letter='B', is_open=False), 0)
@@ -154,7 +154,7 @@ def answer_line(text: str) -> tuple[Named, int]:
 
 
 def _behind(text: str, start: int) -> str:
-    """The first line with content behind a marker."""
+    """Return the first line with content behind a marker."""
     for line in text[start : start + 2 * MAX_CANDIDATE].split("\n")[:6]:
         if _plain(line):
             return line
@@ -162,7 +162,7 @@ def _behind(text: str, start: int) -> str:
 
 
 def statement(text: str) -> Named:
-    """What the closing sentences state: 'the answer is C', 'option C is correct'; OPEN where they disagree.
+    """Return the option of the closing sentences: 'the answer is C', 'option C is correct'; OPEN where they disagree.
 
     >>> statement("So option c is correct."), statement("If A is correct, then B is not.")
     (Named(letter='C', is_open=False), Named(letter=None, is_open=False))
@@ -174,16 +174,16 @@ def statement(text: str) -> Named:
 
 
 def _statements(plain: str) -> Iterator[Named]:
-    for said in deque(_ANSWER_IS.finditer(plain), MAX_MARKERS):
-        yield letter_of(re.split(r"\n|\.\s", plain[said.end() :], maxsplit=1)[0])
-    for said in deque(_IS_RIGHT.finditer(plain), MAX_MARKERS):
-        word, bracket, letter = said.groups()
+    for match in deque(_ANSWER_IS.finditer(plain), MAX_MARKERS):
+        yield letter_of(re.split(r"\n|\.\s", plain[match.end() :], maxsplit=1)[0])
+    for match in deque(_IS_RIGHT.finditer(plain), MAX_MARKERS):
+        word, bracket, letter = match.groups()
         if letter.islower() and not (word or bracket):
             continue
-        sentence_end = re.search(r"[.!?\n]", plain[said.end() :])
+        sentence_end = re.search(r"[.!?\n]", plain[match.end() :])
         if sentence_end and sentence_end.group() == "?":
             continue
-        lead = re.split(r"[.!?\n]", plain[max(0, said.start() - 200) : said.start()])[-1]
+        lead = re.split(r"[.!?\n]", plain[max(0, match.start() - 200) : match.start()])[-1]
         if _CONDITION.search(lead) and lead.rstrip().endswith(","):
             continue
         before = _UNSURE.search(lead[-40:])

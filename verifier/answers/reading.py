@@ -1,4 +1,4 @@
-"""From a normalised answer string to a structured answer."""
+"""`read`: turns a normalised answer string into a structured answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LEADS = """= the a an final answer answers result so thus hence therefore we ge
 solution solutions required desired minimum maximum smallest largest least greatest area volume length width height
 perimeter radius diameter distance probability and there then that it this"""
 _LEAD_WORDS = frozenset(_LEADS.split())
-"""What a text before a number may say and be dropped; 'half of', 'at most' and 'not' change the number."""
+"""Words before a number that are dropped; 'half of', 'at most' and 'not' change the number and stay."""
 _WORD_LEAD = re.compile(r"^(?:the +)?(?:final +)?answer +(?:is|:) *", re.IGNORECASE)
 _EQUALS_LEAD = re.compile(r"^(?:(?:=|\\(?:implies|Rightarrow)(?![A-Za-z])) ?)+")
 _MATRIX = re.compile(r"^\\begin\{pmatrix\}(.*)\\end\{pmatrix\}$", re.DOTALL)
@@ -77,7 +77,7 @@ _RELATIONS = {
     "\\equiv": "=",
 }
 _PAIR_OF_INTEGERS = re.compile(r"([+-]?\d{1,3}),(\d{3})")
-"""In brackets: nobody puts one grouped number there."""
+"""In brackets: a single grouped number does not occur there."""
 _MORE = re.compile(r":|\d ?\\text")
 """A ratio or a unit: more than an expression."""
 _PLUS_MINUS = re.compile(r"\\[pm][pm](?![A-Za-z])")
@@ -91,7 +91,7 @@ def read(text: str, *, grouped: bool = False) -> Answer:
         grouped: commas followed by three digits group thousands even with a space after them.
 
     Raises:
-        Unreadable: no rule and not the parser of expressions can read it.
+        Unreadable: neither a rule nor the parser of expressions can read it.
 
     >>> type(read("(3,8)")).__name__, type(read("x<2")).__name__, type(read("3,8")).__name__
     ('Bracketed', 'Relation', 'Sequence')
@@ -155,7 +155,7 @@ def _special(text: str) -> Answer | None:
 
 
 def _is_word(text: str) -> bool:
-    """Letters that are a word, not a product of variables: four or more, or a repeated or capital-led run of three."""
+    """Return whether letters are a word: four or more, or three that repeat or start with a capital."""
     letters = re.sub(r"[^A-Za-z]", "", text)
     if re.search(
         r"\b(?:sin|cos|tan|ln|log|exp|sqrt|pi|inf|infinity|oo|theta|alpha|beta|gamma|lambda|phi|omega)\b",
@@ -168,7 +168,7 @@ def _is_word(text: str) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """No relation or interval in it: a member of a list rather than a set of reals."""
+    """Return whether a member of a list holds no relation or interval, which would make it a set of reals."""
     return not re.search(r"[<>=]|\\(?:le|ge|ne|in|cup)(?![A-Za-z])|[\[\]]|^\s*\(", text)
 
 
@@ -230,7 +230,7 @@ def _ellipsis(text: str) -> Answer:
 
 
 def _read_one(text: str) -> Answer:
-    """An answer without top-level commas."""
+    """Read an answer without top-level commas."""
     spend(40 + len(text) // 2)
     text = _without_lead(text)
     special = _special(text)
@@ -257,7 +257,7 @@ def _read_one(text: str) -> Answer:
 
 
 def _side(text: str, *, is_first: bool) -> Answer:
-    """One side of a relation; the first may be a call such as `f(3)`, which is a name as a whole."""
+    """Read one side of a relation; the first may be a call such as `f(3)`, which counts as a name."""
     if is_first:
         call = _CALL.match(text)
         inside = text[call.end() - 1 :] if call is not None else ""
@@ -267,7 +267,7 @@ def _side(text: str, *, is_first: bool) -> Answer:
 
 
 def _of_matrix(text: str) -> Answer | None:
-    """A matrix, a number times a matrix, or a determinant, which is a number."""
+    """Read a matrix, a number times a matrix, or a determinant, which is a number."""
     if not text.endswith("matrix}"):
         return None
     matrix = _MATRIX.match(text)
@@ -287,7 +287,7 @@ def _of_matrix(text: str) -> Answer | None:
     factor = _expression(head)
     cells = _matrix(scaled[2][len("\\begin{pmatrix}") : -len("\\end{pmatrix}")]).rows
     if not isinstance(factor, Expression) or factor.node.op == "add":
-        raise Unreadable("what stands before the matrix")
+        raise Unreadable("unknown text before the matrix")
     return Matrix(tuple(tuple(_times(factor.node, cell) for cell in row) for row in cells))
 
 
@@ -298,7 +298,7 @@ def _times(factor: Node, cell: Answer) -> Expression:
 
 
 def _determinant(rows: list[list[Node]]) -> Node:
-    """By the first row."""
+    """Expand by the first row."""
     if len(rows) == 1:
         return rows[0][0]
     terms = []
@@ -377,12 +377,12 @@ def _expression(text: str) -> Expression | Text:
 
 
 def _is_angle(node: Node) -> bool:
-    """Does it carry a sign of degrees outside of functions such as sin?"""
+    """Return whether a node has a degree sign outside of functions such as sin."""
     return node.op == "deg" or (node.op != "fn" and any(_is_angle(arg) for arg in node.args))
 
 
 def _is_prose(text: str) -> bool:
-    """Words, perhaps with numbers among them, and nothing that mathematics could mean."""
+    """Return whether a text holds words, perhaps with numbers among them, and no mathematics."""
     bare = re.sub(r"\\text ?\{([^{}]*)\}", r" \1 ", text)
     end = 0
     for token in _PROSE_TOKEN.finditer(bare):

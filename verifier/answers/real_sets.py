@@ -1,4 +1,4 @@
-"""Sets of real numbers as sorted, disjoint pieces, so that intervals, relations and unions can be compared."""
+"""`real_set`: sets of reals as sorted, disjoint pieces, to compare intervals, relations and unions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from verifier.notation.latex import Node
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An end point. `side` is -1 or 1 for the infinities, else 0 and `value` holds."""
+    """An end point. `side` is -1 or 1 for the infinities; otherwise it is 0 and `value` holds the number."""
 
     side: int
     value: Any = None
@@ -59,14 +59,14 @@ WHOLE: RealSet = (Interval(LOW, False, HIGH, False),)
 
 
 class NotASet(ValueError):
-    """This answer is no set of reals with numeric end points."""
+    """The answer is no set of reals with numeric end points."""
 
 
 def real_set(answer: Answer) -> RealSet:
     """Read an answer as a set of reals.
 
     Raises:
-        NotASet: it is not one.
+        NotASet: the answer is none.
     """
     if isinstance(answer, Everything):
         return WHOLE
@@ -88,7 +88,7 @@ def real_set(answer: Answer) -> RealSet:
 
 
 def excludes(answer: Sequence) -> bool:
-    """`x > 0, x != 1`: relations of one variable, one of which takes points away."""
+    """Return whether relations of one variable, as in `x > 0, x != 1`, exclude points."""
     relations = [member for member in answer.members if isinstance(member, Relation)]
     names = {
         name
@@ -102,7 +102,7 @@ def excludes(answer: Sequence) -> bool:
 
 
 def same_set(a: RealSet, b: RealSet) -> bool:
-    """Same pieces, same end points, same closedness."""
+    """Return whether two sets have the same pieces with the same end points and closedness."""
     return len(a) == len(b) and all(
         left.low.order(right.low) == 0
         and left.high.order(right.high) == 0
@@ -115,7 +115,7 @@ def _bound(answer: Answer) -> Bound:
     if not isinstance(answer, Expression):
         raise NotASet
     if answer.unit:
-        raise NotASet  # units have to agree, which only a comparison side by side sees
+        raise NotASet  # units must agree, which only a direct comparison can check
     node = answer.node
     if node.op == "const" and node.name == "inf":
         return HIGH
@@ -164,7 +164,7 @@ def _of_relation(relation: Relation) -> RealSet:
 
 
 def _absolute(relation: Relation) -> tuple[Node, str, Node] | None:
-    """(u, op, c) of `|u| op c`, whichever side the bars are on."""
+    """Return (u, op, c) of `|u| op c`, with the bars on either side."""
     low, high = relation.sides
     if not isinstance(low, Expression) or not isinstance(high, Expression):
         return None
@@ -176,7 +176,7 @@ def _absolute(relation: Relation) -> tuple[Node, str, Node] | None:
 
 
 def _of_absolute(relation: Relation) -> RealSet:
-    """`|u| < c` lies between -c and c, `|u| > c` outside."""
+    """Solve `|u| < c` as the interval from -c to c, `|u| > c` as its outside."""
     found = _absolute(relation)
     if found is None or found[1] == "ne":
         raise NotASet
@@ -188,7 +188,7 @@ def _of_absolute(relation: Relation) -> RealSet:
 
 
 def _of_linear(relation: Relation) -> RealSet:
-    """Solve `a x + b op 0` for the one variable it has: `-x > -1` is `x < 1`."""
+    """Solve `a x + b op 0` for its one variable: `-x > -1` is `x < 1`."""
     low, high = relation.sides
     if not isinstance(low, Expression) or not isinstance(high, Expression):
         raise NotASet
@@ -218,7 +218,7 @@ _FLIPPED = {"<": ">", ">": "<", "le": "ge", "ge": "le", "ne": "ne"}
 
 
 def _name(side: Answer) -> str | None:
-    """The variable that is a whole side; `f(x)` counts as one."""
+    """Return the variable that forms a whole side; `f(x)` counts as one."""
     if not isinstance(side, Expression):
         return None
     node = side.node
@@ -250,7 +250,7 @@ def _half(op: str, other: Answer) -> RealSet:
 
 
 def _normal(pieces: Iterable[Interval]) -> RealSet:
-    """Sorted, disjoint, merged; infinite ends count as open."""
+    """Sort and merge pieces into disjoint ones; infinite ends count as open."""
     kept = [_open_at_infinity(piece) for piece in pieces if not piece.is_empty()]
     kept.sort(key=cmp_to_key(_by_low))
     merged: list[Interval] = []

@@ -1,4 +1,4 @@
-"""What an answer can be: expression, text, list, tuple, matrix, relation, union."""
+"""`Answer`: the forms of an answer: expression, text, list, tuple, matrix, relation, union."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from verifier.notation.latex import Node
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words. Letters and digits count, and every sign where there is a digit or a sign of mathematics among them."""
+    """Words. Letters and digits count; with a digit or a mathematical sign among them, every sign counts."""
 
     words: str
 
@@ -32,14 +32,14 @@ class Expression:
     modulus: Fraction | None = None
     percent: bool = False
     places: int | None = None
-    """Decimal places if the whole answer is one decimal literal."""
+    """Decimal places, if the whole answer is one decimal literal."""
     digits: int = 0
     """Significant digits of that literal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Members in braces, or bare with commas: order is free. With `ordered` (ellipsis, ratio, time) it is not."""
+    """Members in braces, or bare with commas, in any order; with `ordered` (ellipsis, ratio, time) the order counts."""
 
     members: tuple[Answer, ...]
     braced: bool = False

@@ -1,4 +1,4 @@
-"""The benchmarks of the suite, one file each: a module here declares `BENCHMARK`.
+"""`benchmark`: the benchmarks of the suite; each module of this folder declares one as `BENCHMARK`.
 
 The name of a benchmark is the path of its file below this folder, with '-' between folders (`procedural-dev`).
 """
@@ -25,10 +25,10 @@ NAMES = tuple(benchmark.name for benchmark in ALL)
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark of that name.
+    """Return the benchmark of that name.
 
     Raises:
-        ConfigError: there is none; the message gives the nearest name.
+        ConfigError: no such benchmark; the message gives the nearest name.
 
     >>> benchmark("aime24").num_questions
     30

@@ -10,7 +10,7 @@ from verifier.declaration import INTEGER_POLICY, Benchmark, HubSource, KnownIssu
 
 
 def read_aime(year: int, row: Mapping[str, Any], index: int) -> Any:
-    """One row. The id names year, paper and number: from the row's id or url, else from its position."""
+    """Read one row. The id names year, paper and number; they come from the row's id or url, else its position."""
     from records.problem import Problem
 
     id = str(row.get("id", ""))
@@ -44,7 +44,7 @@ BENCHMARK = Benchmark(
     known_issues=(
         KnownIssue(
             problems=("aime24-2024-I-5", "aime24-2024-I-6", "aime24-2024-II-8"),
-            what="the text differs between public copies by its figure code only",
+            what="the public copies differ only in the figure code of the text",
         ),
     ),
 )

@@ -37,7 +37,7 @@ _DOCS = {
 
 
 def _open_folder(folder: Path) -> Iterable[Mapping[str, Any]]:
-    """Entries of all categories, each with its gold and, for conversations, the functions of its services."""
+    """Yield the entries of all categories, each with its gold and, for conversations, the functions of its services."""
     docs = {name: list(_rows(folder / "multi_turn_func_doc", file)) for name, file in _DOCS.items()}
     for category in CATEGORIES:
         yield from open_category(folder, category, docs)
@@ -46,7 +46,7 @@ def _open_folder(folder: Path) -> Iterable[Mapping[str, Any]]:
 def open_category(
     folder: Path, category: str, docs: Mapping[str, list[Mapping[str, Any]]]
 ) -> Iterable[Mapping[str, Any]]:
-    """Entries of one category, each with its gold; `docs`: the functions of each service, for conversations."""
+    """Yield the entries of one category, each with its gold; `docs`: the functions of each service, for conversations."""
     has_gold = kind_of(category) in (Kind.AST, Kind.MULTI_TURN)
     name = f"BFCL_v3_{category}"
     golds = (
@@ -73,7 +73,7 @@ def _functions(
 
 
 def _rows(folder: Path, name: str) -> Iterable[Mapping[str, Any]]:
-    """The file under either of its two public names."""
+    """Read the file under either of its two public names."""
     for ending in (".jsonl", ".json"):
         if (folder / f"{name}{ending}").exists():
             return jsonl_rows(folder / f"{name}{ending}")
@@ -96,7 +96,7 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 
 
 def grade_single_turn(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
-    """Verdict of a single-turn entry. Conversations: `verifier.bfcl.episodes.grade_conversation`."""
+    """Grade a single-turn entry; `verifier.bfcl.episodes.grade_conversation` grades conversations."""
     from records.verdict import Verdict, VerdictKind
     from verifier.bfcl.calls import Unjudged, check
     from verifier.graders.policy import MAX_RESPONSE_CHARS
@@ -105,7 +105,7 @@ def grade_single_turn(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rollout.stop.value)}
     if kind_of(problem.family) is Kind.MULTI_TURN:
         raise ValueError(f"{problem.id} is a conversation: play and grade it with verifier.bfcl.episodes")
-    if not rollout.turns:  # silence is right for some entries, a question never asked is not
+    if not rollout.turns:  # an empty response is right for some entries, an unasked question is not
         rule = rollout.detail or "nothing was sampled"
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}
     entry, text = FunctionEntry.of(problem), rollout.turns[-1].text
@@ -158,7 +158,7 @@ BENCHMARK = Benchmark(
         ),
         KnownIssue(
             problems=("live_simple_106-63-0", "live_simple_112-68-0"),
-            what="the gold nests its values one level too deep for the published checker",
+            what="the gold nests its values one level deeper than the published checker reads",
         ),
         KnownIssue(
             problems=("parallel_84", "parallel_158", "parallel_170"),

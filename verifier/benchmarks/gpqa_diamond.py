@@ -1,8 +1,8 @@
-"""GPQA-Diamond: 198 questions with four options, read from the protected archive and never written out.
+"""GPQA-Diamond: 198 questions with four options, read from the protected archive and never written in plain text.
 
-The authors ask that questions do not appear in plain text online: texts stay out of every log, report and repository.
-The order of the options comes from a hash of (seed, question) and is rotated by the repeat, so that over four repeats
-the right option stands once in each place.
+The authors ask that questions do not appear in plain text online, so no log, report or repository holds them. The
+order of the options comes from a hash of (seed, question) and rotates with the repeat: over four repeats the right
+option takes each place once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LETTERS = "ABCD"
 _PASSWORD = b"deserted-untie-orchid"
-"""Published by the authors of GPQA; it keeps crawlers out, nobody else."""
+"""The authors of GPQA publish this password; it only keeps crawlers out."""
 _INSTRUCTION = (
     "Answer the following multiple choice question. End with a line of the form 'Answer: X' where X is one of "
     "A, B, C, D, or with the letter in a box."
@@ -33,7 +33,7 @@ _INSTRUCTION = (
 
 
 def _open_archive(path: Path) -> Iterable[Mapping[str, Any]]:
-    """Rows of the one JSONL or CSV member of the archive, decrypted in memory."""
+    """Yield the rows of the one JSONL or CSV member of the archive, decrypted in memory."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [
@@ -76,7 +76,7 @@ def _read(row: Mapping[str, Any], index: int) -> Problem:
 def arrange(
     question: str, options: Sequence[str], *, id: str, family: str = "", seed: int = 0, repeat: int = 0
 ) -> Problem:
-    """The question with its options in the order of (seed, id, repeat); `options[0]` is the right one.
+    """Return the question with its options in the order of (seed, id, repeat); `options[0]` is the right one.
 
     >>> letters = [arrange("?", ["r", "x", "y", "z"], id="q", repeat=k).answer for k in range(4)]
     >>> sorted(letters)
@@ -96,7 +96,7 @@ def arrange(
 
 
 def rearrange(problem: Problem, *, seed: int, repeat: int) -> Problem:
-    """The same question in the order of another repeat."""
+    """Return the same question in the order of another repeat."""
     raw = json.loads(problem.params)
     return arrange(
         raw["question"], raw["options"], id=problem.id, family=problem.family, seed=seed, repeat=repeat
@@ -104,7 +104,7 @@ def rearrange(problem: Problem, *, seed: int, repeat: int) -> Problem:
 
 
 def option_order(id: str, *, seed: int, repeat: int) -> list[int]:
-    """Which option stands in each place: a permutation from the hash, rotated by the repeat.
+    """Return the option in each place: a permutation from the hash, rotated by the repeat.
 
     >>> option_order("q7", seed=0, repeat=0) == option_order("q7", seed=0, repeat=4)
     True
@@ -119,9 +119,9 @@ def option_order(id: str, *, seed: int, repeat: int) -> list[int]:
 
 
 def letter_histogram(letters: Iterable[str | None]) -> dict[str, int]:
-    """How often each letter occurs; anything else counts as none.
+    """Count each letter; anything else counts as none.
 
-    Shown for golds and predictions: it shows a shuffling bug, or a model that always picks C.
+    The counts of golds and predictions reveal a shuffling bug, or a model that always picks C.
 
     >>> letter_histogram(["A", "C", "C", None])
     {'A': 1, 'B': 0, 'C': 2, 'D': 0, 'none': 1}

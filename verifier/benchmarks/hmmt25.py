@@ -28,7 +28,7 @@ BENCHMARK = Benchmark(
     known_issues=(
         KnownIssue(
             problems=(),
-            what="no copy was at hand: neither digest nor revision is pinned",
+            what="no copy was available: neither digest nor revision is pinned",
         ),
     ),
 )

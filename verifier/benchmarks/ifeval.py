@@ -45,7 +45,7 @@ BENCHMARK = Benchmark(
     name="ifeval",
     title="IFEval",
     num_questions=541,
-    version="Google's 541 prompts; keys 1122 and 1129 mended",
+    version="Google's 541 prompts; keys 1122 and 1129 corrected",
     file="ifeval.jsonl",
     hub=HubSource(id="google/IFEval", revision="main", split="train"),
     how_to_get="put ifeval.jsonl (key, prompt, instruction_id_list, kwargs) into the data folder, or allow the hub; "
@@ -60,7 +60,7 @@ BENCHMARK = Benchmark(
     known_issues=(
         KnownIssue(
             problems=("ifeval-1122", "ifeval-1129"),
-            what="they ask for a symbol that the reference replaces by a random letter; it is counted here",
+            what="they ask for a symbol that the reference replaces by a random letter; the suite counts the symbol",
         ),
         KnownIssue(problems=("ifeval-337",), what="asks for 400 words, checks 336"),
         KnownIssue(problems=("ifeval-2078",), what="contradicts itself"),

@@ -1,7 +1,7 @@
-r"""Names that Python's grammar refuses, in a Python list of calls: `f(from="x")`, `f(class=1)`, `f(Content-Type="x")`.
+r"""`parsable`: rewrites names that Python's grammar refuses: `f(from="x")`, `f(class=1)`, `f(Content-Type="x")`.
 
-Functions of BFCL have such arguments, and models write them as they stand. They are spelled for the parser as plain
-names that carry the true one, and read back from the syntax tree.
+Functions of BFCL have such arguments, and models write them unchanged. `parsable` encodes them as plain names for the
+parser; `true_name` decodes them from the syntax tree.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Iterator, Sequence
 
 _MARK = "_spelled_"
 MAX_CHARS = 20_000
-"""Longer text is left as it is: cutting it into tokens would take too long."""
+"""Longer text is left unchanged, because its tokens would take too long."""
 _HINT = re.compile(rf"\b(?:{'|'.join(keyword.kwlist)})\s*[=(.]|\w-\w")
 _SPELLED = re.compile(_MARK + "[0-9a-f]+_")
 
 
 def parsable(text: str) -> str:
-    r"""The text with every argument name and dotted part that is no Python name spelled for the parser.
+    r"""Encode every argument name and dotted part that is no Python name.
 
-    Text that is too long or cannot be cut into tokens comes back as it is: the parser names the fault.
+    Text that is too long or has no tokens is returned unchanged; the parser then reports the fault.
 
     >>> true_name(parsable('f(from="x", a=1)')[2:].split("=")[0])
     'from'
@@ -47,7 +47,7 @@ def parsable(text: str) -> str:
 
 
 def true_name(name: str) -> str:
-    """The name that a parsed one stands for.
+    """Decode a parsed name.
 
     >>> true_name("plain"), true_name("_spelled_66726f6d_")
     ('plain', 'from')
@@ -61,12 +61,12 @@ def true_name(name: str) -> str:
 
 
 def with_true_names(source: str) -> str:
-    """Source text with every spelled name read back."""
+    """Decode every encoded name of a source text."""
     return _SPELLED.sub(lambda match: true_name(match.group()), source)
 
 
 def _unusual(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[tuple[int, int], int, str]]:
-    """(row, column), end and text of the names to spell: arguments, and parts of a dotted name that is called."""
+    """Return (row, column), end and text of the names to encode: arguments, and parts of a called dotted name."""
     for at, token in enumerate(tokens):
         if token.type != tokenize.NAME:
             continue
@@ -83,7 +83,7 @@ def _unusual(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[tuple[int, 
 
 
 def _is_hyphenated(tokens: Sequence[tokenize.TokenInfo], at: int) -> bool:
-    """Does `-name` follow at once, on the same line?"""
+    """Return whether `-name` follows directly, on the same line."""
     if at + 2 >= len(tokens):
         return False
     name, hyphen, more = tokens[at : at + 3]

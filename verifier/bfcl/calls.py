@@ -1,6 +1,6 @@
-"""BFCL, single turn: reading calls from a response and checking them with the published checker.
+"""`decode` and `check`: read BFCL's single-turn calls from a response and check them with the published checker.
 
-Model text is never evaluated: calls come from JSON (`<tool_call>` blocks) or from a Python call list read as a syntax
+No model text is evaluated: calls come from JSON (`<tool_call>` blocks), or from a Python call list read as a syntax
 tree of literals. The published decoder evaluates some expressions; this one refuses them.
 """
 
@@ -31,7 +31,7 @@ Call = dict[str, dict[str, Any]]
 
 
 class Kind(StrEnum):
-    """How a category is checked."""
+    """The kind of check of a category."""
 
     AST = "ast"
     IRRELEVANCE = "irrelevance"
@@ -61,7 +61,7 @@ CATEGORIES: tuple[str, ...] = (
 
 
 def kind_of(category: str) -> Kind:
-    """How a category is checked.
+    """Return the kind of check of a category.
 
     >>> kind_of("live_irrelevance").value, kind_of("java").value
     ('irrelevance', 'ast')
@@ -78,7 +78,7 @@ class NoCalls(ValueError):
 
 
 class Unjudged(ValueError):
-    """The published check cannot say whether these calls are right: they hold values that no gold has."""
+    """The published check cannot judge these calls: they hold values that no gold has."""
 
 
 MAX_CALL_CHARS = 100_000
@@ -87,10 +87,10 @@ _FENCE = re.compile(r"\A```[a-z]*\s*")
 
 
 def decode(response: str) -> list[Call]:
-    """Calls of a response: `<tool_call>` JSON, a JSON list, or a Python list of calls such as `[f(a=1), g(b="x")]`.
+    """Read the calls of a response: `<tool_call>` JSON, a JSON list, or a Python list such as `[f(a=1), g(b="x")]`.
 
     Raises:
-        NoCalls: there is none, or it is not made of literals.
+        NoCalls: no calls, or arguments that are no literals.
 
     >>> decode('[area(base=10, height=-5.5), math.hypot(x=3, y=[1, "a"])]')
     [{'area': {'base': 10, 'height': -5.5}}, {'math.hypot': {'x': 3, 'y': [1, 'a']}}]
@@ -107,18 +107,18 @@ def decode(response: str) -> list[Call]:
     return [_python_call(node) for node in call_nodes(text)]
 
 
-def _said(response: str) -> str:
-    """The response without its thinking and the marks that end a turn."""
+def _visible(response: str) -> str:
+    """Return the response without its reasoning and the marks that end a turn."""
     return without_end_marks(without_reasoning(response)).strip()
 
 
 def unfenced(response: str) -> str:
-    r"""What was said, out of a Markdown code block if it stands in one.
+    r"""Return the visible text, taken out of a Markdown code block if it is in one.
 
     >>> unfenced("```python\n[f(a=1)]\n```<|im_end|>")
     '[f(a=1)]'
     """
-    return _FENCE.sub("", _said(response)).removesuffix("```").strip("`\n ")
+    return _FENCE.sub("", _visible(response)).removesuffix("```").strip("`\n ")
 
 
 def _value(call: CallText) -> Any:
@@ -139,7 +139,7 @@ def _call_of(row: Any) -> Call:
 
 
 def call_nodes(text: str) -> list[ast.Call]:
-    """Syntax trees of the calls in a Python list of calls.
+    """Return the syntax trees of the calls in a Python list of calls.
 
     Raises:
         NoCalls: the text is anything else.
@@ -156,13 +156,13 @@ def call_nodes(text: str) -> list[ast.Call]:
 
 
 def _parsed(text: str) -> ast.expr:
-    """The syntax tree of a list; a line break inside quotes is read as a blank."""
+    """Parse a list; a line break inside quotes counts as a blank."""
     fault = NoCalls("not a list of calls")
     flat = text.replace("\n", " ")
     for spelled in dict.fromkeys((text, flat, parsable(text), parsable(flat))):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)  # a strange escape is the model's; no warning
+                warnings.simplefilter("ignore", SyntaxWarning)  # an invalid escape of the model is no warning
                 return ast.parse(spelled, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             fault = NoCalls(f"not a list of calls: {type(error).__name__}")
@@ -170,10 +170,10 @@ def _parsed(text: str) -> ast.expr:
 
 
 def name_of(call: ast.Call) -> str:
-    """Dotted name of what is called.
+    """Return the dotted name of the called function.
 
     Raises:
-        NoCalls: it is no name.
+        NoCalls: the function is no name.
     """
     parts: list[str] = []
     node: ast.expr = call.func
@@ -196,7 +196,7 @@ def _python_call(call: ast.Call) -> Call:
 
 
 def _literal(node: ast.expr) -> Any:
-    if isinstance(node, ast.Call | ast.Subscript):  # source text, as the published decoder has it
+    if isinstance(node, ast.Call | ast.Subscript):  # source text, as in the published decoder
         return with_true_names(ast.unparse(node))
     if isinstance(node, ast.Name):
         return {"true": True, "false": False, "null": None}.get(node.id, node.id)
@@ -220,7 +220,7 @@ def _literal(node: ast.expr) -> Any:
 def check(
     category: str, functions: Sequence[Mapping[str, Any]], gold: Sequence[Any], response: str
 ) -> tuple[bool, str]:
-    """Is the response right for a single-turn entry? Returns the verdict and, if wrong, the reason.
+    """Check a response to a single-turn entry; return the verdict and, if wrong, the reason.
 
     Raises:
         DataUnavailable: the published checker is not installed.
@@ -241,10 +241,10 @@ def check(
 def check_calls(
     category: str, functions: Sequence[Mapping[str, Any]], gold: Sequence[Any], calls: Sequence[Call]
 ) -> tuple[bool, str]:
-    """The published syntax-tree check: types, allowed values, order-free for parallel calls.
+    """Run the published syntax-tree check: types, allowed values, order-free for parallel calls.
 
     Raises:
-        Unjudged: values of these calls break the check.
+        Unjudged: values of these calls raise an error inside the check.
     """
     checker = published_checker()
     language = category if category in ("java", "javascript") else "python"
@@ -266,12 +266,12 @@ def check_calls(
 
 
 def _text(value: Any) -> str:
-    """Java and JavaScript arguments reach the checker as source text."""
+    """Return a Java or JavaScript argument as source text, as the checker expects it."""
     if isinstance(value, str):
         return value
     try:
         return json.dumps(value)
-    except (TypeError, ValueError, RecursionError):  # a set, bytes, a complex number: of no JSON
+    except (TypeError, ValueError, RecursionError):  # JSON has no set, bytes or complex number
         return repr(value)
 
 
@@ -279,7 +279,7 @@ _MODEL = "rstar2"
 
 
 class _Names(dict[str, Any]):
-    """Answers for any model name: function names keep their dots."""
+    """Accepts any model name: function names keep their dots."""
 
     def __missing__(self, key: str) -> Any:
         return types.SimpleNamespace(underscore_to_dot=False)
@@ -287,7 +287,7 @@ class _Names(dict[str, Any]):
 
 @functools.cache
 def published_checker() -> Any:
-    """The `ast_checker` of bfcl-eval, without the vendor clients that its model table would import."""
+    """Return the `ast_checker` of bfcl-eval, without the vendor clients that its model table would import."""
     from verifier.declaration import DataUnavailable
 
     if importlib.util.find_spec("bfcl_eval") is None:
@@ -301,7 +301,7 @@ def published_checker() -> Any:
 
 
 def gold_calls(gold: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]]) -> list[Call]:
-    """The calls that a gold describes: the first allowed value of each argument; optional ones are left out.
+    """Return the calls of a gold: the first allowed value of each argument, without optional ones.
 
     >>> gold_calls([{"f": {"a": [1, 2], "b": ["", 5]}}])
     [{'f': {'a': 1}}]
@@ -335,7 +335,7 @@ def _first(values: Sequence[Any]) -> Any:
 
 
 def overall(accuracy: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, float]:
-    """The v3 score: the plain mean of Non-Live, Live and Multi-Turn; a missing category counts as 0.
+    """Return the v3 score: the plain mean of Non-Live, Live and Multi-Turn; a missing category counts as 0.
 
     Non-Live is the plain mean of simple (itself the mean of three languages), multiple, parallel, parallel_multiple and
     irrelevance; Live is weighted by counts; Multi-Turn is the plain mean of four.
@@ -359,9 +359,9 @@ def overall(accuracy: Mapping[str, float], counts: Mapping[str, int]) -> dict[st
 
 
 def overall_v4(accuracy: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, float]:
-    """The v4 weights on the same rows (Live 10, Non-Live 10, Irrelevance 10, Multi-Turn 30, Agentic 40).
+    """Return the score with the v4 weights (Live 10, Non-Live 10, Irrelevance 10, Multi-Turn 30, Agentic 40).
 
-    Agentic is not measured and counts as 0, so the number is a lower bound; never put it beside a v3 number.
+    Agentic is not measured and counts as 0, so the number is a lower bound. It is not comparable with a v3 number.
     """
     simple = _mean([accuracy.get(name, 0.0) for name in NON_LIVE_SIMPLE])
     non_live = _mean(

@@ -1,4 +1,4 @@
-"""`FunctionEntry`: one entry of BFCL, read from the problem that holds it."""
+"""`FunctionEntry`: one entry of BFCL, read from its problem."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 Message = dict[str, str]
 """Role and content."""
 FunctionSchema = Mapping[str, Any]
-"""A published JSON schema of one function."""
+"""The published JSON schema of one function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionEntry:
-    """The published entry of a problem; a problem keeps it as JSON, as its file does."""
+    """The published entry of a problem, which stores it as JSON."""
 
     id: str
     category: str
@@ -26,9 +26,9 @@ class FunctionEntry:
     """Messages of each user turn."""
     functions: Sequence[FunctionSchema]
     withheld: Mapping[int, frozenset[str]]
-    """User turn -> names of the functions that it adds."""
+    """User turn -> names of the functions that become available there."""
     gold: Sequence[Any]
-    """Accepted calls, by user turn in a conversation; empty where no call is compared."""
+    """Accepted calls, by user turn in a conversation; empty where the check compares no calls."""
     services: Sequence[str]
     """Simulated services of a conversation."""
     initial_config: Mapping[str, Any]
@@ -36,7 +36,7 @@ class FunctionEntry:
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
-        """Read the entry. Raises ValueError or KeyError where the problem holds none."""
+        """Read the entry; raises ValueError or KeyError if the problem holds none."""
         entry = json.loads(problem.params)
         withheld = entry.get("missed_function", {})
         return cls(
@@ -52,5 +52,5 @@ class FunctionEntry:
 
     @property
     def backend_record(self) -> dict[str, Any]:
-        """What the simulated services receive."""
+        """Return the record that the simulated services receive."""
         return {"id": self.id, "initial_config": self.initial_config, "involved_classes": self.services}

@@ -1,8 +1,8 @@
-"""BFCL, multi-turn: conversations whose calls change the state of simulated services.
+"""`Conversation` and `grade_episode`: BFCL's multi-turn entries, whose calls change simulated services.
 
-The published backend evaluates call strings, so it runs inside the sandbox and nowhere else. Before that every call is
-reduced to `name(literals)` with a name that the entry's services offer: text that is anything else becomes a call that
-fails, as it would have.
+The published backend evaluates call strings, so it runs only inside the sandbox. Before that, every call is reduced
+to `name(literals)` with a name that the entry's services offer. Any other text becomes a call that fails, as the
+original would have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from records.trajectory import Rollout
 
 MAX_STEPS = 20
-"""Steps per user turn before the episode is broken off, as in the published runner."""
+"""Steps per user turn before the episode ends, as in the published runner."""
 BACKENDS = (
     "gorilla_file_system",
     "math_api",
@@ -40,23 +40,23 @@ BACKENDS = (
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of running the backend once."""
+    """Outcome of one run of the backend."""
 
     stdout: str
     fault: str = ""
-    """What went wrong, or ''."""
+    """Description of the failure; '' for none."""
     is_infrastructure: bool = True
-    """Cause: the infrastructure (a lost worker) or the calls (a limit passed)."""
+    """The infrastructure failed (a lost worker), not the calls (a limit passed)."""
 
 
 RunCode = Callable[[str, str], Ran]
 """(code, standard input) -> outcome, run in a sandbox started with PRELOAD.
 
-Injected, because this package does not import the sandbox: CALL_LIMITS holds what a call needs.
+The caller provides it, because this package does not import the sandbox. CALL_LIMITS holds the limits of a call.
 """
 _PREFIX = "bfcl_eval.eval_checker.multi_turn_eval"
 PRELOAD = (f"{_PREFIX}.multi_turn_checker", *(f"{_PREFIX}.func_source_code.{name}" for name in BACKENDS))
-"""For `Sandbox(preload=PRELOAD)`: imported before any call, so that calls need no files."""
+"""For `Sandbox(preload=PRELOAD)`: imported before any call, so that calls read no files."""
 
 _CODE = """
 import json, sys
@@ -84,30 +84,30 @@ CALL_LIMITS = {"cpu_s": 20.0, "wall_s": 200.0, "memory_bytes": 1 << 30, "output_
 
 
 class BackendFailed(RuntimeError):
-    """The sandbox could not run the backend: our failure, never a score."""
+    """The sandbox could not run the backend: a failure of the infrastructure, not a score."""
 
 
 class CallsTooHeavy(RuntimeError):
-    """The calls took the backend past its limits: the model's doing, hence wrong."""
+    """The calls exceeded the limits of the backend: the model's fault, hence wrong."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """What a model did in one conversation."""
+    """The calls of a model in one conversation."""
 
     turns: list[list[list[str]]] = field(default_factory=list)
     """Per user turn, per step: call strings as written, already reduced to literals."""
     broken_off: bool = False
-    """A turn went past MAX_STEPS, or the sample ended before the conversation did."""
+    """A turn exceeded MAX_STEPS, or the sample ended before the conversation did."""
 
 
 def allowed_names(functions: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Names of the functions that an entry's services offer."""
+    """Return the names of the functions that an entry's services offer."""
     return frozenset(str(function["name"]).rsplit(".", 1)[-1] for function in functions)
 
 
 def safe_calls(response: str, names: frozenset[str]) -> list[str]:
-    """Call strings of one step; [] when the response holds none.
+    """Return the call strings of one step; [] when the response holds none.
 
     >>> safe_calls("[cd(folder='x'), open('/etc/passwd')]", frozenset({"cd"}))
     ["cd(folder='x')", '_not_a_call_()']
@@ -129,7 +129,7 @@ def _rendered(name: str, args: Mapping[str, Any], names: frozenset[str]) -> str:
 
 
 def _reduced(call: ast.Call, names: frozenset[str]) -> str:
-    """The call if it is a known name with literals, nested known calls included; else a call that fails."""
+    """Return the call if it is a known name with literals, nested known calls included; else a call that fails."""
     try:
         short = name_of(call).rsplit(".", 1)[-1]
     except NoCalls:
@@ -157,7 +157,7 @@ def _literal_text(node: ast.expr) -> str:
 
 
 class Conversation:
-    """One entry under way: messages to the model, its calls and their results.
+    """One entry in progress: messages to the model, its calls and their results.
 
     Args:
         problem: a multi-turn problem; `params` holds the entry with its functions.
@@ -171,13 +171,13 @@ class Conversation:
 
     @property
     def functions(self) -> list[Mapping[str, Any]]:
-        """What may be called in this user turn."""
+        """Return the functions that are available in this user turn."""
         now = len(self.episode.turns) - 1
         hidden = {name for later, held in self.entry.withheld.items() if later > now for name in held}
         return [function for function in self.entry.functions if function["name"] not in hidden]
 
-    def heard(self, text: str) -> bool:
-        """Take in one assistant step. False: the conversation is over."""
+    def add_turn(self, text: str) -> bool:
+        """Add one step of the assistant; return whether the conversation continues."""
         calls = safe_calls(text, allowed_names(self.functions))
         if calls:
             self.episode.turns[-1].append(calls)
@@ -190,8 +190,8 @@ class Conversation:
         self._next_turn()
         return True
 
-    def news(self, run_code: RunCode) -> list[dict[str, str]]:
-        """Messages that follow: results of the calls just made, or the user's next turn.
+    def next_messages(self, run_code: RunCode) -> list[dict[str, str]]:
+        """Return the messages that follow: results of the last calls, or the user's next turn.
 
         Raises:
             BackendFailed: the infrastructure lost the calls.
@@ -217,13 +217,13 @@ class Conversation:
 
 
 def episode_of(problem: Problem, texts: Sequence[str]) -> Episode:
-    """The episode behind the assistant's steps of a stored sample; nothing is run.
+    """Rebuild the episode from the assistant's steps of a stored sample, without running calls.
 
-    A sample that was cut off leaves turns that were never reached, so it cannot be graded right.
+    A truncated sample leaves turns that were never reached, so it cannot be correct.
     """
     conversation = Conversation(problem)
     for text in texts:
-        if not conversation.heard(text):
+        if not conversation.add_turn(text):
             break
     if not conversation.is_over:
         conversation.episode.broken_off = True
@@ -239,30 +239,30 @@ def play(
 
     Args:
         problem: a multi-turn problem.
-        generate: messages and functions in, the text of one assistant step out.
+        generate: takes messages and functions, returns the text of one assistant step.
         run_code: see `RunCode`.
     """
     conversation = Conversation(problem)
     messages = list(conversation.messages)
     while True:
         text = generate(messages, conversation.functions)
-        if not conversation.heard(text):
+        if not conversation.add_turn(text):
             return conversation.episode
-        messages += [{"role": "assistant", "content": text}, *conversation.news(run_code)]
+        messages += [{"role": "assistant", "content": text}, *conversation.next_messages(run_code)]
 
 
 def execute(entry: FunctionEntry, steps: Sequence[Sequence[str]], run_code: RunCode) -> list[str]:
-    """Results of the last of `steps`; the earlier ones are run again first, so nothing is kept between calls.
+    """Return the results of the last of `steps`. The earlier ones run again first, so no state is kept between calls.
 
     Raises:
         BackendFailed: the infrastructure lost the calls.
-        CallsTooHeavy: they passed a limit.
+        CallsTooHeavy: the calls passed a limit.
     """
     return _ask({"do": "execute", "entry": entry.backend_record, "calls": list(steps)}, run_code)["results"]
 
 
 def grade_conversation(problem: Problem, rollout: Rollout, run_code: RunCode) -> dict[str, Verdict]:
-    """Verdict of a stored sample of a conversation; see `grade_episode`."""
+    """Grade a stored sample of a conversation; see `grade_episode`."""
     if not rollout.stop.is_models:
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.INFRA_FAILED, rule=rollout.stop.value)}
     episode = episode_of(problem, [turn.text for turn in rollout.turns])
@@ -270,7 +270,7 @@ def grade_conversation(problem: Problem, rollout: Rollout, run_code: RunCode) ->
 
 
 def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verdict:
-    """State and results after each turn must match those of the gold calls; one failed turn fails the entry."""
+    """Compare state and results after each turn with those of the gold calls; one failed turn fails the entry."""
     entry = FunctionEntry.of(problem)
     if episode.broken_off or len(episode.turns) != len(entry.gold):
         return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule="broken off: steps or tokens ran out")

@@ -1,4 +1,4 @@
-"""`shown`: BFCL's functions as the model reads them, as tools (fc) or listed in the published prompt."""
+"""`shown`: BFCL's functions as the model sees them, as tools (fc) or listed in the published prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORMAT = "ret_fmt=python&tool_call_tag=False&func_doc_fmt=json&prompt_fmt=plain
 
 
 class Mode(StrEnum):
-    """How functions are shown and calls are written."""
+    """How the prompt shows functions and the model writes calls."""
 
     FC = "fc"
     """As tools of the chat; calls are `<tool_call>` JSON."""
@@ -32,7 +32,7 @@ def shown(
     functions: Sequence[Mapping[str, Any]],
     mode: Mode,
 ) -> Shown:
-    """Messages and functions of an entry's first step.
+    """Return messages and functions of the first step of an entry.
 
     Args:
         entry: its id names the language of the functions.
@@ -41,7 +41,7 @@ def shown(
         mode: fc or prompt.
 
     Raises:
-        DataUnavailable: the checker, whose prompt and language notes these are, is not installed.
+        DataUnavailable: the checker, which holds the prompt and the language notes, is not installed.
     """
     from verifier.bfcl.calls import published_checker
 
@@ -50,19 +50,19 @@ def shown(
 
     row = {"id": entry.id, "function": copy.deepcopy([dict(function) for function in functions])}
     (noted,) = add_language_specific_hint_to_function_doc([row])
-    told = [dict(message) for message in messages]
+    sent = [dict(message) for message in messages]
     if mode is Mode.FC:
-        return told, [as_tool(function) for function in noted["function"]]
+        return sent, [as_tool(function) for function in noted["function"]]
     from bfcl_eval.model_handler.utils import formulate_system_prompt
 
     text = formulate_system_prompt(_FORMAT, noted["function"])
-    if told and told[0]["role"] == "system":
-        text = f"{text}\n\n{told.pop(0)['content']}"
-    return [{"role": "system", "content": text}, *told], []
+    if sent and sent[0]["role"] == "system":
+        text = f"{text}\n\n{sent.pop(0)['content']}"
+    return [{"role": "system", "content": text}, *sent], []
 
 
 def as_tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    """A function with its parameters as a JSON schema; names keep their dots, since the checker wants them so.
+    """Return a function with its parameters as a JSON schema; names keep their dots, as the checker requires.
 
     >>> as_tool({"name": "m.f", "parameters": {"type": "dict", "properties": {"a": {"type": "float"}}}})
     {'name': 'm.f', 'parameters': {'type': 'object', 'properties': {'a': {'type': 'number'}}}}
@@ -99,4 +99,4 @@ _TYPES = {name: name for name in ("integer", "number", "string", "boolean", "arr
     "long": "integer",
     "Bigint": "integer",
 }
-"""Types of BFCL's function documents as JSON schema has them; every other is a string."""
+"""Types of BFCL's function documents as JSON schema types; every other is a string."""

@@ -1,8 +1,8 @@
-r"""The one entry to grading: RL and evaluation call `grade`, command lines and tests call `grade_answer`.
+r"""`grade`: the entry to grading for RL and evaluation; command lines and tests call `grade_answer`.
 
-An integer gold against an integer box is decided in microseconds here; everything else goes to
-`verifier.answers.compare`, and what that cannot read to a worker process. No exception of a grader ever becomes a
-score: it becomes `infra_failed`.
+It decides an integer gold against an integer box in microseconds; everything else goes to `verifier.answers.compare`,
+and notation that this cannot read goes to a worker process. An exception of a grader becomes `infra_failed`, never
+a score.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ DEFAULT_POLICY = GradePolicy()
 
 
 def grade(problem: Problem, rollout: Rollout, policy: GradePolicy = DEFAULT_POLICY) -> dict[str, Verdict]:
-    """One verdict per grader of the policy, from sampled tokens only.
+    """Return one verdict per grader of the policy, from sampled tokens only.
 
-    The answer is looked for in the text of the last turn; tool responses and the pre-filled opening are never read.
-    An aborted rollout is our failure: `infra_failed`.
+    It searches the text of the last turn, and does not read tool responses or the pre-filled opening. An aborted
+    rollout is a failure of the infrastructure: `infra_failed`.
     """
     from records.trajectory import StopReason
 
@@ -73,10 +73,10 @@ def grade_answer(
 
     Args:
         gold: the right answer.
-        response: what the policy sampled.
-        policy: what to accept.
+        response: the text that the policy sampled.
+        policy: rules of acceptance.
         id: of the problem.
-        grader: who decides.
+        grader: strict or rstar_compat.
         truncated: the response was cut at the token limit.
         opened: the response begins inside the reasoning.
 
@@ -170,7 +170,7 @@ def _flagged(rule: str, found: Extraction) -> str:
 
 
 def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind, str]:
-    """Only expressions with an operator of calculus, or a fraction of such, are worth a symbolic engine."""
+    """Ask the symbolic engine, but only about expressions with an operator of calculus, or a fraction of such."""
     from verifier.notation.normalise import normalise
 
     left, right = normalise(gold), normalise(answer)
@@ -193,7 +193,7 @@ def _ask_worker(gold: str, answer: str, unread: Comparison) -> tuple[VerdictKind
 
 
 _DANGLING = re.compile(r"[\^_+\-*/] ?(?:$|[)}\]*/^_])|^[\^_*/.|]|\|$|\{ ?\}")
-"""A sign that wants something beside it: the engine passes over it."""
+"""A sign without its operand; the engine ignores such a sign."""
 _SYMBOLIC_TOKEN = re.compile(
     r"\\(?:int|lim|sum|prod|partial|nabla|Re|Im|arg|zeta|Gamma|frac|binom|sqrt|infty|to|rightarrow|pi|cdot"
     r"|sin|cos|tan|cot|sec|csc|ln|log|exp|arcsin|arccos|arctan|sinh|cosh|tanh|lfloor|rfloor|lceil|rceil|min|max|gcd"
@@ -203,7 +203,7 @@ _SYMBOLIC_TOKEN = re.compile(
 
 
 def _worth_trying(text: str) -> bool:
-    """Only what the engine knows in full: it drops signs and words that it does not know, and a number is left."""
+    """Return whether the engine can read all of a text: it drops unknown signs and words, and keeps the numbers."""
     text = re.sub(r"_\s*\{\s*\w\s*=", "_{", text)  # the index of a sum is no equation
     closed = all(text.count(left) == text.count(right) for left, right in ("{}", "()", "[]"))
     return len(text) <= 400 and closed and not _DANGLING.search(text) and not _SYMBOLIC_TOKEN.sub("", text)
@@ -216,9 +216,9 @@ def _compat(gold: str, response: str) -> _Graded:
     if answer.isdecimal() and len(answer) <= 18:
         answer = str(int(answer))
     if _SMALL_INTEGER.fullmatch(gold) and _SMALL_INTEGER.fullmatch(answer):
-        wanted, found = int(gold), int(answer)
+        expected, found = int(gold), int(answer)
         close = any(
-            abs(wanted * scale - found) <= 1e-4 * max(abs(wanted * scale), abs(found))
+            abs(expected * scale - found) <= 1e-4 * max(abs(expected * scale), abs(found))
             for scale in (0.01, 1, 100)
         )
         return VerdictKind.CORRECT if close else VerdictKind.WRONG, answer, "loose integer"
@@ -239,7 +239,7 @@ def _compat(gold: str, response: str) -> _Graded:
 
 
 def _is_bomb(answer: str) -> bool:
-    """Will computing this certainly take longer than the limit?"""
+    """Return whether computing this certainly takes longer than the limit."""
     from verifier.answers.compare import Outcome, compare
 
     return "," not in answer and compare("0", answer).outcome is Outcome.TOO_HEAVY

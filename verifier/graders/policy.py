@@ -1,4 +1,4 @@
-"""What the graders decide where practice differs: one record, printed beside every score."""
+"""`GradePolicy`: decisions of the graders where practice differs, printed with every score."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class GradePolicy:
     integer_only: bool = False
     """Golds are integers and only an integer literal can equal one: the AIME rule, which cannot inflate."""
     choice: bool = False
-    """The answer is one of the letters A to D; it is never guessed from a text."""
+    """The answer is one of the letters A to D, stated explicitly."""
     opened: bool = False
-    """The prompt opened the reasoning: a turn that never closes it gives no answer. Read of trajectories only."""
+    """The prompt opened the reasoning: a turn that never closes it gives no answer. For trajectories only."""
     truncated_is_wrong: bool = False
-    """A response cut at the token limit earns nothing, whatever it holds (paper section 2.2.1; RL)."""
+    """A response cut at the token limit earns nothing, whatever its content (paper section 2.2.1; RL)."""
     graders: tuple[GraderName, ...] = (GraderName.STRICT,)
 
     def to_json(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ RL_POLICY = GradePolicy(require=Require.ANSWER_BOX, integer_only=True, opened=Tr
 """Rewards of the three RL stages: integer answers only (paper section 4.2)."""
 
 EVAL_GRADERS = (GraderName.STRICT, GraderName.RSTAR_COMPAT)
-"""Samples files hold both, with the list of disagreements."""
+"""For samples files, which hold both verdicts and the list of disagreements."""
 
 MAX_RESPONSE_CHARS = 4_000_000
 MAX_ANSWER_CHARS = 10_000
@@ -59,7 +59,7 @@ RULES: dict[str, str] = {
     "hides the rest; in RL a turn that never closes the reasoning of its prompt gives no answer",
     "calls": "outside the reasoning; JSON from the opening tag on, so tags inside its strings mean nothing; one that "
     "cannot be read is the model's mistake, or text where the turn gives an answer",
-    "several boxes": "the last one counts; the verdict's rule says how many there were",
+    "several boxes": "the last one counts; the verdict's rule gives their number",
     "unclosed box": "read when the model ended its turn itself; not read when the response was cut at the limit",
     "empty box": "no answer",
     "empty gold": "unparsed, never correct",
@@ -72,14 +72,14 @@ RULES: dict[str, str] = {
     "bases": "a missing base is accepted when the digits agree (37 is not 45_8); two bases compare by value",
     "thousands": "5,678 is a number; '5, 678' is a list unless the gold is such a number",
     "fractions": "need not be reduced; 5 3/4 is a mixed number",
-    "decimals": "a decimal stands for an exact value if it has at least 6 significant digits and every digit is right "
+    "decimals": "a decimal equals an exact value if it has at least 6 significant digits and every digit is right "
     "(rounded or cut); two decimals compare exactly",
     "integers": "exact at any size; 87.0 equals 87",
     "lists": "roots in any order; {..} and a bare list are alike; repeated members count",
     "tuples": "ordered; a column or row vector may be written as a tuple; a tuple is not a list",
     "intervals": "end points and their closedness count; relations, unions and complements are read as sets",
     "variables": "names count; expressions are equal where both are real",
-    "plus-minus": "stands for both values",
+    "plus-minus": "means both values",
     "equations": "a name, f(x), f(3), P(X=1) or 'sum =' on the left is dropped; equations are equal up to a constant "
     "factor",
     "chains": "x = 5+1 = 6 is 6 if every link holds; a chain with an untrue link equals nothing",

@@ -1,8 +1,9 @@
-r"""The paper's leniency, rebuilt from its description: heuristic extraction, loose numbers, OR math-verify.
+r"""`extract_loosely` and `loosely_equal`: the paper's lenient grader, rebuilt from its description.
 
-It exists to measure how much of a score is grader. It never runs `eval` on an answer, which the release does.
-Known false positives of the original are kept on purpose: factors of 100, pi = 3.14, open equals closed intervals,
-dropped base subscripts, lists that collapse into a number.
+It combines heuristic extraction and loose numbers with math-verify, and serves to measure how much of a score comes
+from the grader. Unlike the release, it never runs `eval` on an answer. It keeps known false positives of the
+original: factors of 100, pi = 3.14, open equals closed intervals, dropped base subscripts, lists that collapse into
+a number.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LEADS = ("be ", "is ", "are ", "=", ": ", "get ", "be\n", "is\n", "are\n", ":\n
 
 
 def extract_loosely(text: str) -> str:
-    r"""The release's guess at where the answer stands: after a marker, in the last box, or behind a verb.
+    r"""Find the answer as the release does: after a marker, in the last box, or behind a verb.
 
     >>> extract_loosely(r"So \boxed{5} and then \boxed{7}."), extract_loosely("The answer is 12. Done")
     ('7', '12')
@@ -67,7 +68,7 @@ def _last_box(text: str) -> str | None:
 
 
 def loosely_equal(gold: str, answer: str) -> bool:
-    r"""Equality as the release's first grader sees it.
+    r"""Compare as the first grader of the release does.
 
     >>> loosely_equal("8", "800"), loosely_equal(r"3\pi", "9.42"), loosely_equal("8", "9")
     (True, True, False)
@@ -112,9 +113,9 @@ def _number(text: str, pi: str | None) -> Number | None:
 
 
 def _close(gold: Number, answer: Number) -> bool:
-    wanted, found = as_real(gold), as_real(answer)
+    expected, found = as_real(gold), as_real(answer)
     scales = (Fraction(1, 100), Fraction(1), Fraction(100))
     return any(
-        abs(wanted * as_real(scale) - found) <= REL_TOL * max(abs(wanted * as_real(scale)), abs(found))
+        abs(expected * as_real(scale) - found) <= REL_TOL * max(abs(expected * as_real(scale)), abs(found))
         for scale in scales
     )

@@ -1,6 +1,6 @@
-"""What runs inside a worker process: math-verify and sympy, the last resort for notation our parser cannot read.
+"""`equal` and `math_verify`: math-verify and sympy in a worker process, for notation that the parser cannot read.
 
-Nothing here sets an alarm or a signal; the parent kills the process when a case takes too long.
+They set no alarm and no signal; the parent kills the process when a case takes too long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RELATIVE = 1e-12
 
 
 def equal(gold: str, answer: str) -> bool | None:
-    """Are two LaTeX answers equal? None when either cannot be parsed. Exact first, then relative; never absolute."""
+    """Compare two LaTeX answers: exactly, then relatively, never absolutely. None when either cannot be parsed."""
     left, right = _value(gold), _value(answer)
     if left is None or right is None:
         return None
@@ -28,14 +28,14 @@ def equal(gold: str, answer: str) -> bool | None:
 
 
 def math_verify(gold: str, response: str) -> bool:
-    """The verdict of math-verify as the paper's release calls it: LaTeX for the gold, anything in the response."""
+    """Return the verdict of math-verify as the release calls it: LaTeX for the gold, anything in the response."""
     golds = _read(f"\\boxed{{{gold}}}", LatexExtractionConfig())
     found = _read(response, ExprExtractionConfig(), LatexExtractionConfig())
     return bool(verify(golds, found, timeout_seconds=None))
 
 
 def _read(text: str, *targets: Any) -> list[Any]:
-    """Parse without an alarm: its own clock would be a signal, which only the main thread may set."""
+    """Parse without the alarm of the library, a signal that only the main thread may set."""
     no_alarm: Any = None
     return _parse(text, extraction_config=targets, parsing_timeout=no_alarm)
 
@@ -63,7 +63,7 @@ OPERATIONS = {"equal": equal, "math_verify": math_verify}
 
 
 def warm_up() -> None:
-    """The first use of each kind builds tables and imports modules; no case pays for it."""
+    """Build the tables and import the modules of each kind of use, before the first case."""
     for expression in (
         "\\frac{1}{2}",
         "\\int_0^1 x dx",

@@ -1,8 +1,8 @@
-"""Killable worker processes for what no counter can bound: the symbolic path, and the checks of IFEval.
+"""`Worker` and `Pool`: worker processes with a time limit, for the symbolic engine and the checks of IFEval.
 
 A worker is a child process that imports its engine once and keeps a fork of itself to compute. It waits for the fork
-with its own clock, kills it at the limit and forks another at once. The asking side has a later limit of its own. No
-signals or alarms, so any thread may ask. Workers start at first use, die with the pool, and end by themselves when the
+with its own clock, kills it at the limit and forks another. The asking process has a later limit. Any thread may ask,
+because no signals or alarms are used. Workers start at first use, end with the pool, and end by themselves when the
 asking process closes its end of the pipe.
 """
 
@@ -32,11 +32,11 @@ from verifier.graders.policy import CASE_LIMIT_S
 
 SYMBOLIC, INSTRUCTIONS = "symbolic", "instructions"
 ENGINES = {SYMBOLIC: "verifier.graders.symbolic", INSTRUCTIONS: "verifier.ifeval.engine"}
-"""What a worker can run: a module with `OPERATIONS` (name -> function of gold and answer) and `warm_up`."""
+"""Engine of a worker: a module with `OPERATIONS` (name -> function of gold and answer) and `warm_up`."""
 START_LIMIT_S = 60.0
-"""Importing an engine on a loaded machine; not charged to a case."""
+"""Limit for importing an engine on a loaded machine; not charged to a case."""
 BACKSTOP_S = 5.0
-"""How much longer the asking side waits before it gives up on the worker itself."""
+"""Additional time before the asking process gives up on the worker."""
 MEMORY_BYTES = 3 << 30
 
 
@@ -48,12 +48,12 @@ class Reply:
     error: str = ""
     """The engine could not read or compare the answer."""
     failed: str = ""
-    """No worker could be started, or it went from outside: our failure, never the answer's."""
+    """No worker could start, or another process killed it: a failure of the infrastructure, not of the answer."""
     timed_out: bool = False
 
 
 class Worker:
-    """One child process. Not shared between threads: take it from a `Pool`."""
+    """One child process. Threads must not share it; a `Pool` hands it out."""
 
     def __init__(self, engine: str = SYMBOLIC) -> None:
         self._engine = engine
@@ -72,7 +72,7 @@ class Worker:
         except OSError as error:
             self.close()
             return Reply(failed=f"worker died: {error}")
-        if not line:  # the fork that computes has limits of its own, and its end is an ordinary reply
+        if not line:  # the computing fork has its own limits, and its end is an ordinary reply
             self.close()
             return Reply(
                 failed="worker killed from outside" if line is not None else "worker does not answer"
@@ -80,7 +80,7 @@ class Worker:
         return Reply(**json.loads(line))
 
     def start(self) -> None:
-        """Start the process unless it runs already."""
+        """Start the process unless it is running."""
         self._started()
 
     def close(self) -> None:
@@ -121,12 +121,12 @@ class Worker:
 
 
 def read_line(fd: int, limit_s: float, pid: int | None = None) -> bytes | None:
-    """One line; None at the limit; empty when the other end is gone.
+    """Read one line; return None at the limit, and empty bytes when the other end is closed.
 
     Args:
         fd: the reading end of a pipe.
         limit_s: seconds to wait for the whole line.
-        pid: a child that writes the line. Its death ends the wait even while something that it started holds the pipe.
+        pid: the child that writes the line. Its death ends the wait even if a descendant holds the pipe open.
     """
     deadline = time.monotonic() + limit_s
     data = b""
@@ -148,7 +148,7 @@ def read_line(fd: int, limit_s: float, pid: int | None = None) -> bytes | None:
 
 @contextmanager
 def _death_of(pid: int | None) -> Iterator[int | None]:
-    """A descriptor that becomes readable when a child ends; None where the system has none (before Linux 5.3)."""
+    """Yield a descriptor that becomes readable when a child ends; None where there is none (before Linux 5.3)."""
     death = None
     if pid is not None and hasattr(os, "pidfd_open"):
         with suppress(OSError):
@@ -179,7 +179,7 @@ class Pool:
             self._idle.put(worker)
 
     def start(self) -> None:
-        """Start every worker now, so that no case waits for it."""
+        """Start every worker now, so that no case waits for a start."""
         for worker in self._all:
             worker.start()
 
@@ -194,7 +194,7 @@ _shared: dict[tuple[int, str], Pool] = {}
 
 
 def shared_pool(engine: str = SYMBOLIC) -> Pool:
-    """The pool of this process for an engine; a forked child gets its own."""
+    """Return the pool of this process for an engine; a forked child gets its own."""
     key = os.getpid(), engine
     with _lock:
         if key not in _shared:
@@ -215,10 +215,10 @@ ENGINE_DIED = "the engine died"
 
 
 class _Fork:
-    """The fork that computes; lives inside the worker."""
+    """The fork that computes, inside the worker."""
 
     def __init__(self, engine: ModuleType, inherited: int) -> None:
-        """`inherited` is the worker's reply pipe: a copy of it in the fork outlives the worker and hides its end."""
+        """Take `inherited`, the worker's reply pipe: a copy in the fork would outlive the worker and hide its end."""
         request_read, self._request = os.pipe()
         self._reply, reply_write = os.pipe()
         worker = os.getpid()
@@ -226,7 +226,7 @@ class _Fork:
         if self._pid == 0:
             for fd in (self._request, self._reply, inherited):
                 os.close(fd)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the questions are the worker's to read
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # only the worker reads the questions
             _die_with(worker)
             _compute(engine, request_read, reply_write)
         os.close(request_read)
@@ -253,7 +253,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent ends; a fork left behind would compute on for nobody."""
+    """Make the kernel kill this process when its parent ends, so that no orphan keeps computing."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -261,7 +261,7 @@ def _die_with(parent: int) -> None:
 
 
 def _compute(engine: ModuleType, requests: int, replies: int) -> None:
-    """Body of the fork; never returns."""
+    """Run the fork; never returns."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
@@ -273,7 +273,7 @@ def _compute(engine: ModuleType, requests: int, replies: int) -> None:
 def _answer(engine: ModuleType, request: dict[str, Any]) -> Reply:
     try:
         return Reply(value=engine.OPERATIONS[request["op"]](request["gold"], request["answer"]))
-    except Exception as error:  # whatever the engine raises is the reply, never a score
+    except Exception as error:  # an exception of the engine is the reply, never a score
         return Reply(error=f"{type(error).__name__}: {error}"[:200])
 
 

@@ -1,8 +1,8 @@
-"""IFEval's checks of instruction following: four numbers, repeatable, with the two impossible keys mended.
+"""`check_response` and `four_numbers`: IFEval's checks of instructions, repeatable, with two impossible keys corrected.
 
-The checks themselves are the reference ones, from the package if-verifiable. Here: seeded language detection (unseeded,
-the reference gives one text different languages), the offline place of the sentence tokenizer's data, the loop over
-instructions, and what the reference cannot do.
+The package if-verifiable holds the reference checks. This module adds seeded language detection (unseeded, the
+reference gives one text different languages), the offline place of the sentence tokenizer's data, the loop over
+instructions, and checks that the reference cannot do.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ TOKENIZER_DATA = (
     "beyond the package index, pip install --no-deps llama-index-core==0.14.25, which carries it"
 )
 QUICK_CHARS = 2_000
-"""Up to here the worst text costs the reference checks some tenths of a second; a longer one goes to a worker."""
+"""A response up to this length costs the reference checks at most tenths of a second; a longer one goes to a worker."""
 _NEEDS_TOKENIZER = frozenset({"length_constraints:number_sentences", "change_case:capital_word_frequency"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """One checkable demand of a prompt."""
+    """One checkable instruction of a prompt."""
 
     id: str
     """Type, such as punctuation:no_comma."""
@@ -49,25 +49,25 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """Which instructions of one response were followed, in the order of the prompt."""
+    """Instructions that one response followed, in the order of the prompt."""
 
     strict: tuple[bool, ...]
     loose: tuple[bool, ...]
-    """Also tries the response without its first line, its last line, both, and without asterisks."""
+    """Also accepts the response without its first line, its last line, both, and without asterisks."""
 
 
 def instructions_of(answer: str) -> list[Instruction]:
-    """The instructions stored as a problem's answer."""
+    """Read the instructions stored as a problem's answer."""
     return [Instruction(id=row["id"], kwargs=row["kwargs"]) for row in json.loads(answer)]
 
 
 def check_response(prompt: str, instructions: Sequence[Instruction], response: str) -> Following:
-    """Check a response; the thinking is cut off first, and an empty response follows nothing.
+    """Check a response without its reasoning; an empty response follows no instruction.
 
     Raises:
         DataUnavailable: the checks or their language data are not installed.
     """
-    text = _spoken(response)
+    text = _visible(response)
     strict: list[bool] = []
     loose: list[bool] = []
     for instruction in instructions:
@@ -78,7 +78,7 @@ def check_response(prompt: str, instructions: Sequence[Instruction], response: s
 
 
 def flags_of(followed: Sequence[bool]) -> str:
-    """One digit per instruction.
+    """Return one digit per instruction.
 
     >>> flags_of((True, False))
     '10'
@@ -86,12 +86,12 @@ def flags_of(followed: Sequence[bool]) -> str:
     return "".join(str(int(flag)) for flag in followed)
 
 
-def _spoken(response: str) -> str:
+def _visible(response: str) -> str:
     return without_end_marks(without_reasoning(response)).strip()
 
 
 def loose_variants(text: str) -> list[str]:
-    r"""The seven rewrites of the loose rule.
+    r"""Return the seven rewrites of the loose rule.
 
     >>> loose_variants("a\n*b*\nc")[:3]
     ['*b*\nc', 'a\n*b*', '*b*']
@@ -102,10 +102,10 @@ def loose_variants(text: str) -> list[str]:
 
 
 def grade_instructions(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
-    """Verdicts `strict` and `loose`: correct when every instruction was followed.
+    """Return the verdicts `strict` and `loose`: correct when the response follows every instruction.
 
-    `extracted` holds one digit per instruction, so that the instruction-level numbers can be computed later. A response
-    that takes the reference checks past their limit is a timeout, and one that breaks them by its depth is unparsed.
+    `extracted` holds one digit per instruction, from which the instruction-level numbers follow. A response that
+    exceeds the limit of the reference checks is a timeout; one that is nested too deep for them is unparsed.
     """
     if not rollout.stop.is_models:
         return _both(problem.id, VerdictKind.INFRA_FAILED, "aborted")
@@ -116,20 +116,20 @@ def grade_instructions(problem: Problem, rollout: Rollout) -> dict[str, Verdict]
 def grade_response(
     prompt: str, instructions: Sequence[Instruction], response: str, *, id: str = ""
 ) -> dict[str, Verdict]:
-    """Verdicts of one response within the time of one answer; see `grade_instructions`.
+    """Return the verdicts of one response within the time of one answer; see `grade_instructions`.
 
     Raises:
         DataUnavailable: the checks or their language data are not installed.
         ValueError: no instructions, or an unknown one: the data are wrong, not the response.
     """
     if not instructions:
-        raise ValueError(f"{id}: a prompt without instructions cannot be followed or not")
+        raise ValueError(f"{id}: the prompt has no instructions")
     _require_for(instructions)
     none = "0" * len(instructions)
     if len(response) > MAX_RESPONSE_CHARS:
         rule = f"response longer than {MAX_RESPONSE_CHARS} characters"
         return _both(id, VerdictKind.UNPARSED, rule, none)
-    text = _spoken(response)
+    text = _visible(response)
     reply = _checked_here(prompt, instructions, text)
     if reply is None:
         asked = {"prompt": prompt, "instructions": [asdict(instruction) for instruction in instructions]}
@@ -153,12 +153,12 @@ def grade_response(
 
 
 def _checked_here(prompt: str, instructions: Sequence[Instruction], text: str) -> Reply | None:
-    """Check a short text in this process, which is quick whatever it holds; None for a longer one."""
+    """Check a short text in this process, which always takes little time; None for a longer one."""
     if len(text) > QUICK_CHARS:
         return None
     try:
         found = check_response(prompt, instructions, text)
-    except Exception as error:  # as a worker reports it
+    except Exception as error:  # reported as a worker reports it
         return Reply(error=f"{type(error).__name__}: {error}"[:200])
     return Reply(value=f"{flags_of(found.strict)}/{flags_of(found.loose)}")
 
@@ -171,7 +171,7 @@ def _both(id: str, kind: VerdictKind, rule: str, extracted: str | None = None) -
 
 
 def followed(verdicts: Iterable[Verdict]) -> list[bool]:
-    """Instructions of graded responses, followed or not; those of a lost response are left out.
+    """Return for each instruction of graded responses whether it was followed; lost responses are left out.
 
     >>> followed([Verdict(id="a", verdict=VerdictKind.WRONG, extracted="10")])
     [True, False]
@@ -181,7 +181,7 @@ def followed(verdicts: Iterable[Verdict]) -> list[bool]:
 
 
 def four_numbers(verdicts: Sequence[Mapping[str, Verdict]]) -> dict[str, float | None]:
-    """Prompt and instruction accuracy, strict and loose; None where no sample could be graded.
+    """Return prompt and instruction accuracy, strict and loose; None where no sample could be graded.
 
     Lost samples are left out.
 
@@ -207,7 +207,7 @@ def _follows(instruction: Instruction, prompt: str, text: str) -> bool:
         return _symbol_frequency(symbol, instruction.kwargs, text)
     _require_for([instruction])
     kinds = _checks()
-    random.seed(0)  # the reference draws at random what a row leaves open
+    random.seed(0)  # the reference draws parameters that a row leaves open
     check = kinds[instruction.id](instruction.id)
     check.build_description(
         **{name: value for name, value in instruction.kwargs.items() if value is not None}
@@ -219,13 +219,13 @@ def _follows(instruction: Instruction, prompt: str, text: str) -> bool:
 
 
 def _symbol_frequency(symbol: str, kwargs: dict[str, Any], text: str) -> bool:
-    """The reference counts letters only and draws another letter at random for a symbol; here the symbol is counted."""
-    count, wanted = text.count(symbol), int(kwargs["let_frequency"])
-    return count < wanted if kwargs["let_relation"] == "less than" else count >= wanted
+    """Count the symbol itself: the reference counts letters only, and draws a random letter for a symbol."""
+    count, required = text.count(symbol), int(kwargs["let_frequency"])
+    return count < required if kwargs["let_relation"] == "less than" else count >= required
 
 
 def _require_for(instructions: Sequence[Instruction]) -> None:
-    """Raises DataUnavailable without what the checks need, ValueError for an unknown instruction."""
+    """Raise DataUnavailable if a requirement of the checks is missing, ValueError for an unknown instruction."""
     for instruction in instructions:
         if instruction.id not in _checks():
             raise ValueError(f"unknown instruction {instruction.id!r}")
@@ -234,7 +234,7 @@ def _require_for(instructions: Sequence[Instruction]) -> None:
 
 
 def require_checks() -> None:
-    """Raises DataUnavailable unless the checks and their language data are here."""
+    """Raise DataUnavailable unless the checks and their language data are installed."""
     _checks()
     _require_tokenizer()
 
@@ -247,12 +247,12 @@ def _checks() -> dict[str, Any]:
     from if_verifiable.ifeval.instructions_registry import INSTRUCTION_DICT
 
     langdetect.DetectorFactory.seed = 0
-    logging.getLogger().addFilter(_says_nothing_of_responses)
+    logging.getLogger().addFilter(_hides_responses)
     return dict(INSTRUCTION_DICT)
 
 
-def _says_nothing_of_responses(record: logging.LogRecord) -> bool:
-    """The reference logs a whole response whose language it cannot tell."""
+def _hides_responses(record: logging.LogRecord) -> bool:
+    """Filter a log record of the reference that holds a whole response, whose language it could not detect."""
     return not str(record.msg).startswith("Unable to detect language")
 
 

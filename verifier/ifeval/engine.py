@@ -1,6 +1,6 @@
-"""What runs inside a worker process for IFEval: the reference checks, whose regular expressions can backtrack.
+"""`follow`: runs the reference checks of IFEval in a worker process, because their regular expressions can backtrack.
 
-Nothing here sets an alarm or a signal; the parent kills the process when a response takes too long.
+It sets no alarm and no signal; the parent kills the process when a response takes too long.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from verifier.ifeval.checks import Instruction, check_response, flags_of, requir
 
 
 def follow(request: str, response: str) -> str:
-    """Strict and loose flags of a response, such as '101/111'.
+    """Return the strict and loose flags of a response, such as '101/111'.
 
     Args:
         request: JSON of the prompt and its instructions.
-        response: text without thinking and end marks.
+        response: text without reasoning and end marks.
     """
     asked = json.loads(request)
     instructions = [Instruction(id=row["id"], kwargs=row["kwargs"]) for row in asked["instructions"]]
@@ -27,7 +27,7 @@ OPERATIONS = {"follow": follow}
 
 
 def warm_up() -> None:
-    """Load the checks, the sentence tokenizer and the language profiles; no response pays for it."""
+    """Load the checks, the sentence tokenizer and the language profiles before the first response."""
     require_checks()
     language = Instruction(id="language:response_language", kwargs={"language": "en"})
     sentences = Instruction(

@@ -1,6 +1,6 @@
-r"""A small parser: normalised LaTeX (or calculator notation) of one expression to a tree of nodes.
+r"""`parse`: a small parser from normalised LaTeX (or calculator notation) of one expression to a tree of nodes.
 
-It reads what answers to mathematics problems are made of and refuses the rest with `Unreadable`; the symbolic worker
+It reads the notation of answers to mathematics problems and refuses the rest with `Unreadable`; the symbolic worker
 may then try. Depth and size are bounded, so no input can exhaust the stack.
 """
 
@@ -19,7 +19,7 @@ _CONSTANTS = {"pi": "pi", "infty": "inf", "infinity": "inf", "inf": "inf", "oo":
 
 
 class Unreadable(ValueError):
-    """The parser does not know this notation."""
+    """The parser does not support this notation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _Parser:
                 return node
 
     def _refuse_digits_beside_digits(self, before: Node) -> None:
-        """`5 3` and `5{3}` show as the digits 53 or as two numbers, never as a product."""
+        """Refuse `5 3` and `5{3}`, which display as the digits 53 or as two numbers, never as a product."""
         ahead = self._tokens[self._at : self._at + 2]
         is_number = ahead[0].kind == "number" or (
             ahead[0].text == "{" and len(ahead) == 2 and ahead[1].kind == "number"
@@ -135,7 +135,7 @@ class _Parser:
         return Node("neg", (factor,)) if negative else factor
 
     def _juxtaposed(self) -> Node:
-        """First factor of a term; an integer before a plain fraction is a mixed number."""
+        """Parse the first factor of a term; an integer before a plain fraction is a mixed number."""
         first = self._power()
         if first.op == "num" and first.value.denominator == 1 and first.name == "int":
             mixed = self._mixed_part()
@@ -159,7 +159,7 @@ class _Parser:
         return None
 
     def _is_plain_fraction(self) -> bool:
-        """Do two integers follow? Looked up, never parsed for a trial: trials inside trials double at each level."""
+        """Look ahead for two integers. A trial parse instead would double its work at each level of nesting."""
         at = self._at + 1
         for _ in range(2):
             around = [token.text for token in self._tokens[at : at + 3]]
@@ -341,7 +341,7 @@ class _Parser:
         return Node("pow", (self._argument(), Node("div", (_integer(1), degree))))
 
     def _argument(self) -> Node:
-        """A brace group, or the next single digit, letter or command, as TeX reads it."""
+        """Parse a brace group, or the next single digit, letter or command, as TeX reads it."""
         if self.peek().text == "{":
             return self._group()
         if self.peek().text == "(":
@@ -381,7 +381,7 @@ class _Parser:
         return node if power is None else Node("pow", (node, power))
 
     def _function_arguments(self) -> tuple[Node, ...]:
-        """In parentheses, or everything up to the next sign or function, as in `sin 2x cos y`."""
+        """Parse arguments in parentheses, or up to the next sign or function, as in `sin 2x cos y`."""
         if self.peek().text in ("(", "{", "["):
             closing = {"(": ")", "{": "}", "[": "]"}[self._take().text]
             args = [self.expression()]
@@ -418,7 +418,7 @@ def _integer(value: int) -> Node:
 
 
 def _repeating(before: str, after: str, repeated: str) -> Node:
-    """Value of before.after(repeated).
+    """Return the value of before.after(repeated).
 
     >>> _repeating("0", "1", "6").value
     Fraction(1, 6)

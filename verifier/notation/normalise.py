@@ -1,7 +1,6 @@
-r"""One spelling for each piece of LaTeX, so that the parser meets few forms.
+r"""`normalise`: gives each piece of LaTeX one spelling, so that the parser handles few forms.
 
-Pure text work; no number is computed here. The output is LaTeX with `\frac`, `\text{..}`, `*`, `/`, `\le`, `\deg`,
-`\pct`.
+It works on text and computes no number. The output is LaTeX with `\frac`, `\text{..}`, `*`, `/`, `\le`, `\deg`, `\pct`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _RENAMED = {
 }  # fmt: skip
 _PLAIN_NAME = {f"\\{name}": plain for plain, names in _RENAMED.items() for name in names.split()}
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)", re.DOTALL)
-r"""With the escaped signs, so that what follows a line break `\\` is not taken for a command."""
+r"""Includes the escaped signs, so that the text after a line break `\\` is not read as a command."""
 
 
 def _renamed(command: re.Match[str]) -> str:
@@ -56,7 +55,7 @@ def _scale_of(match: re.Match[str]) -> str:
 
 
 def _base_of(match: re.Match[str]) -> str:
-    """A base in words or digits; what is neither stays as it is."""
+    """Return a base in words or digits as digits; other text stays unchanged."""
     name = next((group for group in match.groups() if group), "")
     if name.isdigit():
         return f"_{{{name}}}"
@@ -69,7 +68,7 @@ _ALIGNED = re.compile(
 
 
 def _rows_in_line(match: re.Match[str]) -> str:
-    """Rows of an aligned block: one that begins with an equals sign goes on, any other is the next answer."""
+    """Join the rows of an aligned block: one that begins with an equals sign continues, any other is a new answer."""
     body = match.group(2)
     if "\\begin" in body or (match.group(1) == "cases" and "&" in re.sub(r"& ?=", "=", body)):
         return re.sub(r"& ?=", "=", body) if match.group(1) != "cases" else match.group()
@@ -159,7 +158,7 @@ _DIGIT_OR_SIGN = re.compile(r"[\d+*/=<>^_|\\\[\]{}]")
 
 
 def normalise(answer: str) -> str:
-    r"""Rewrite an answer into the one spelling the parser knows.
+    r"""Rewrite an answer into the spelling that the parser reads.
 
     >>> normalise("\\dfrac{1}{2}\\,\\text{cm}"), normalise("\u00bd"), normalise("11,\\! 111"), normalise("90\u00b0")
     ('\\frac{1}{2} \\text{cm}', '\\frac{1}{2}', '11,111', '90\\deg')
@@ -217,7 +216,7 @@ def _strip_sentence_end(text: str) -> str:
 
 
 def words(text: str) -> str:
-    r"""Plain words of a text answer: no markup or case, and no punctuation unless a digit or sign stands among them.
+    r"""Return the plain words of a text answer, without markup, case, and (without a digit or sign) punctuation.
 
     >>> words(r"\text{(D)}"), words("No Value."), words(r"\text{ Tuesday }"), words("[2,5)"), words("5!")
     ('d', 'no value', 'tuesday', '[2,5)', '5!')
@@ -230,7 +229,7 @@ def words(text: str) -> str:
 
 
 def skeleton(text: str) -> str:
-    r"""The normalised answer without idle spaces and braces: equal skeletons are equal answers.
+    r"""Remove idle spaces and braces of a normalised answer: equal skeletons are equal answers.
 
     A space between two letters or digits stays: `5 3/4` is not `53/4`.
 

@@ -1,4 +1,4 @@
-"""Words after a number that change nothing: the things an answer counts, and words that only qualify them."""
+"""`singular`: words after a number that do not change it: counted things and qualifiers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ multiple root serving triplet night times squares pairing collection position fr
 lineup
 """
 NOUNS = frozenset(_NOUNS.split())
-"""Singular, with the odd plurals. What is not here is read as no part of a number, so a longer list reads more."""
+"""Singular, with irregular plurals. A number with another word is not read as a number; a longer list reads more."""
 
 _QUALIFIERS = """
 a an the of in on for is are total altogether different distinct possible such ordered positive nonnegative real
@@ -55,11 +55,11 @@ congruent consecutive individual separate unique family even odd perfect integra
 vertical horizontal interior exterior license
 """
 QUALIFIERS = frozenset(_QUALIFIERS.split())
-"""Beside a unit or a noun."""
+"""Qualifiers of a unit or a noun."""
 
 
 def singular(word: str) -> str:
-    """The word without the ending of a plural.
+    """Remove the plural ending of a word.
 
     >>> singular("apples"), singular("boxes"), singular("cities"), singular("loaves")
     ('apple', 'box', 'city', 'loaf')
@@ -74,7 +74,7 @@ def singular(word: str) -> str:
 
 
 def _first_known(word: str, *candidates: str) -> str:
-    """The first candidate that is a known noun, else the first."""
+    """Return the first candidate that is a known noun, else the first."""
     if word in NOUNS:
         return word
     return next((candidate for candidate in candidates if candidate in NOUNS), candidates[0])

@@ -1,4 +1,4 @@
-"""Numbers as they are written: digits of any length and in any base."""
+"""`whole` and `decimal`: numbers as written, with digits of any length and in any base."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from fractions import Fraction
 from verifier.budget import spend
 
 _CHUNK = 4_000
-"""Digits that Python converts at once; its own limit is 4,300 and it raises beyond."""
+"""Digits that Python converts at once; it raises beyond 4,300."""
 MAX_EXACT_EXPONENT = 5_000
-"""Largest power of ten of a literal that is written out; a larger one stays a power."""
+"""Largest power of ten that a literal is expanded to; a larger one stays a power."""
 
 
 def whole(digits: str, base: int = 10) -> int:
-    """The integer that digits spell, however many there are.
+    """Return the integer that digits spell, in any number.
 
     >>> whole("9" * 5000) == 10**5000 - 1, whole("312", 4)
     (True, 54)
@@ -29,7 +29,7 @@ def whole(digits: str, base: int = 10) -> int:
 
 
 def decimal(text: str) -> tuple[Fraction, int]:
-    """Value and decimal exponent of a literal such as `12.5` or `3e20`; the exponent is 0 where it is written out.
+    """Return value and decimal exponent of a literal such as `12.5` or `3e20`; an expanded literal has exponent 0.
 
     >>> decimal("12.5"), decimal("3e2"), decimal("1e999999")
     ((Fraction(25, 2), 0), (Fraction(300, 1), 0), (Fraction(1, 1), 999999))
@@ -55,7 +55,7 @@ _SCALE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10*
 
 
 def number_of_words(text: str) -> int | None:
-    """The integer that words spell; None where one of them is no part of a number or they do not fit together.
+    """Return the integer that words spell; None if a word is no numeral, or the words do not fit together.
 
     >>> number_of_words("twenty-five"), number_of_words("minus one hundred and two"), number_of_words("two lines")
     (25, -102, None)

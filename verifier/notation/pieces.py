@@ -1,4 +1,4 @@
-"""Cutting a text at separators outside all brackets."""
+"""`split`: cuts a text at separators outside all brackets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPLIT_TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of the string outside all brackets, and the separator that ended it."""
+    """A stretch of the text outside all brackets, and the separator that ends it."""
 
     text: str
     separator: str = field(default="")
@@ -27,7 +27,7 @@ class Piece:
 
 @lru_cache(maxsize=64)
 def _top_level(text: str) -> tuple[tuple[int, str], ...]:
-    """Start and text of each token outside all brackets, in order; one scan serves all separators."""
+    """Return start and text of each token outside all brackets, in order; one scan serves all separators."""
     found: list[tuple[int, str]] = []
     depth = 0
     for match in _SPLIT_TOKEN.finditer(text):
@@ -67,7 +67,7 @@ _GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 
 
 def _grouping_commas(text: str) -> frozenset[int]:
-    """Places of the commas that only group the digits of one number."""
+    """Return the positions of commas that only group the digits of one number."""
     return frozenset(
         at for match in _GROUPED.finditer(text) for at in range(match.start(), match.end()) if text[at] == ","
     )
@@ -77,7 +77,7 @@ _BRACKET = re.compile(r"\\.|[()\[\]{}]", re.DOTALL)
 
 
 def closes_at_end(text: str) -> bool:
-    """Is the bracket that opens the text closed by its very last character?"""
+    """Return whether the last character closes the bracket that opens the text."""
     depth = 0
     for match in _BRACKET.finditer(text):
         depth += _OPEN.get(match.group(), 0)

@@ -1,4 +1,4 @@
-"""From the text of an expression to tokens: numbers, letters, commands, signs."""
+"""`tokens_of`: cuts the text of an expression into tokens: numbers, letters, commands, signs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _BRACKET = re.compile(r"\\.|[(){}]", re.DOTALL)
 def flatten_brackets(text: str) -> str:
     r"""Drop each pair of parentheses or braces that directly encloses another pair of its kind.
 
-    Hundreds of them are no reason to fail, and to strip them one by one would take the square of their number.
+    Hundreds of nested pairs must not fail, and stripping them one by one would take quadratic time.
 
     >>> flatten_brackets("(((5)))+((a)(b))"), flatten_brackets(r"{{{\{5\}}}}")
     ('(5)+((a)(b))', '{\\{5\\}}')
@@ -79,7 +79,7 @@ def flatten_brackets(text: str) -> str:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens of an expression without its spaces; known words written without a backslash are commands."""
+    """Return the tokens of an expression without spaces; known words without a backslash are commands."""
     spend(len(text) // 2)
     tokens: list[Token] = []
     spaced = False

@@ -1,7 +1,7 @@
-"""Words after a number: units of measure, counted things, multipliers. What is none of these makes the answer unread.
+"""`split_unit`: words after a number: units of measure, counted things, multipliers.
 
-A word may be dropped only if it is known to change nothing: a unit of measure or a counted thing. 'thousand' and
-'and a half' change the value. Any other word stays with the number: it equals the same words, and nothing else.
+Only a unit of measure or a counted thing may be dropped, because it does not change the value; 'thousand' and 'and
+a half' do. Any other word stays with the number: the number then equals only the same number with the same words.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _KNOWN: dict[str, str] = {
 }
 _VARIABLES = "s h m g l t n j w v mg gm mi pa ha qt pt"
 _AMBIGUOUS_BARE = frozenset(_VARIABLES.split())
-"""Units inside `\\text` only; bare, these are variables."""
+"""Units inside `\\text` only; elsewhere these are variables."""
 _SCALES = {
     "hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "quadrillion": 15,
     "hundreds": 2, "thousands": 3, "millions": 6, "billions": 9, "trillions": 12,
@@ -96,21 +96,21 @@ MONEY = {"\\usd": "usd", "\\eur": "eur", "\\gbp": "gbp", "\\jpy": "jpy"}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A number and what its words say."""
+    """A number, and the meaning of its words."""
 
     head: str
     """The text of the number alone."""
     unit: str = ""
-    """Canonical unit; `#` and the singular words for counted things; `?` and the words where they are unknown."""
+    """Canonical unit; `#` and the singular words for counted things; `?` and the words if they are unknown."""
     factor: Fraction = Fraction(1)
-    """What the words multiply the number by, such as 1000."""
+    """Factor of the number from its words, such as 1000."""
     plus: Fraction = Fraction(0)
-    """What they add before that, such as a half."""
+    """Addend before the factor, such as a half."""
     percent: bool = False
 
 
 def split_unit(text: str) -> Measured:
-    r"""Take the words after a number apart.
+    r"""Split a text into a number and its words.
 
     >>> split_unit(r"15\text{ cm}^2").unit, split_unit("5 minutes").unit, split_unit("5x").head
     ('cm2', 'min', '5x')
@@ -133,7 +133,7 @@ def split_unit(text: str) -> Measured:
 
 
 def _tail_start(text: str) -> int | None:
-    """Where the words after the number begin; None when there are none."""
+    """Return the start of the words after the number; None when there are none."""
     if "\\text" not in text and not re.search(r"[A-Za-z]{2}", text):
         return None
     tokens = list(_TAIL_TOKEN.finditer(text))
@@ -156,7 +156,7 @@ def _tail_start(text: str) -> int | None:
 
 
 def _is_tail_word(word: str, tokens: list[re.Match[str]], at: int) -> bool:
-    """A word rather than a product of variables: known, or set apart by a space and long enough."""
+    """Return whether a word is no product of variables: it is known, or long enough and set apart by a space."""
     if word in _FUNCTIONS or word.lower() in ("and", "or", "mod"):
         return word.lower() == "and" and any(
             token.group() in _AND_A_PART for token in tokens[at + 1 : at + 6]
@@ -210,7 +210,7 @@ def _interpret(head: str, tail: str) -> Measured:
 
 
 def _unit_of(phrase: list[str], case: list[str]) -> str:
-    """Canonical unit of a phrase without multipliers."""
+    """Return the canonical unit of a phrase without multipliers."""
     if not phrase or (phrase != ["in"] and all(word in _EMPTY for word in phrase)):
         return ""
     if phrase[0] == "per":
@@ -229,11 +229,11 @@ def _unit_of(phrase: list[str], case: list[str]) -> str:
 
 
 _TUPLES = frozenset({"pairs", "triples", "triplets", "quadruples"})
-"""Counted only where they are ordered: three pairs of shoes are six."""
+"""Counted only in this order: three pairs of shoes are six."""
 
 
 def _counted(phrase: list[str]) -> str:
-    """The nouns of counted things, in the singular; '' where a word is none."""
+    """Return the nouns of counted things, in the singular; '' if a word is none."""
     tuples = _TUPLES if "ordered" in phrase else frozenset[str]()
     if not all(word in NOUNS | QUALIFIERS | tuples or singular(word) in NOUNS for word in phrase):
         return ""
@@ -241,7 +241,7 @@ def _counted(phrase: list[str]) -> str:
 
 
 def _measure(phrase: list[str]) -> str | None:
-    """`square cm`, `cm squared`, `cm ^2`, `of an inch` in canonical form; None for anything else."""
+    """Return `square cm`, `cm squared`, `cm ^2`, `of an inch` in canonical form; None for anything else."""
     power = ""
     names: list[str] = []
     phrase = ["inch" if word == "in" and _is_inch(phrase) else word for word in phrase]
@@ -265,14 +265,14 @@ def _measure(phrase: list[str]) -> str | None:
 
 
 def _is_inch(phrase: list[str]) -> bool:
-    """`in`, `sq in`, `in ^2`: the word stands alone but for powers."""
+    """Return whether a phrase is `in`, `sq in` or `in ^2`, with powers only."""
     return all(
         word in ("in", "sq", "square", "cubic", "cu", "squared", "cubed") or word[0] == "^" for word in phrase
     )
 
 
 def same_unit(a: str, b: str) -> bool | None:
-    """Do two units allow two numbers to be equal? None when unknown words leave that open.
+    """Return whether two units allow two numbers to be equal; None when unknown words leave that open.
 
     >>> same_unit("cm", ""), same_unit("cm", "m"), same_unit("?each", ""), same_unit("?each", "?each")
     (True, False, None, True)

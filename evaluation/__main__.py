@@ -28,13 +28,13 @@ app.command("run")(evaluate)
 
 
 def require_folder(data: Path | None) -> None:
-    """A mistyped data folder is an error, not a folder without benchmarks."""
+    """Refuse a path that is no folder, so that a typing error does not look like a folder without benchmarks."""
     if data is not None and not data.is_dir():
         fail(f"--data {data} is not a folder")
 
 
 def keep_out(out: Path, overwrite: bool) -> None:
-    """Refuse, before any work, to replace a file of the user's."""
+    """Refuse to replace an existing file, before any work."""
     from records.finished_results import refuse_to_replace
 
     with one_line_errors():
@@ -45,10 +45,10 @@ def keep_out(out: Path, overwrite: bool) -> None:
 @one_line_errors()
 def benchmarks(
     data: Annotated[Path | None, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")] = None,
-    hub: Annotated[bool, typer.Option(help="Also try the hub for what the folder lacks.")] = False,
+    hub: Annotated[bool, typer.Option(help="Also query the hub for missing benchmarks.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """List the benchmarks: size, digest, source, reachable or how to get it."""
+    """List the benchmarks: size, digest, source, and availability or how to get them."""
     from verifier.availability import listing
 
     require_folder(data)
@@ -66,10 +66,10 @@ def benchmarks(
 def controls(
     data: Annotated[Path, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")],
     benchmark: Annotated[list[str] | None, typer.Option(help="Only these; may be repeated.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random answerer.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random answerer.")] = 0,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Answer each benchmark with its own golds, and at random: what the graders make of it."""
+    """Answer each benchmark with its own golds, and at random, and print the scores of the graders."""
     from evaluation.benchmark_controls import run_controls
     from verifier.benchmarks import ALL, DataUnavailable, WrongData
     from verifier.benchmarks import benchmark as named
@@ -104,7 +104,7 @@ def decontaminate(
     data: Annotated[Path | None, typer.Option(help="Data folder.", envvar="RSTAR2_DATA")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One overlap per line.")] = False,
 ) -> None:
-    """Find benchmark problems in a training set and show the matching span. Exit status 1 if there are any."""
+    """Find benchmark problems in a training set and show the matching span. Exit status 1 if any are found."""
     from evaluation.decontamination import Entry, overlaps, read_entries
     from verifier.benchmarks import DataUnavailable, WrongData
     from verifier.benchmarks import benchmark as named
@@ -114,7 +114,7 @@ def decontaminate(
     try:
         entries = read_entries(train)
         if not entries:
-            fail(f"{train}: holds no problems, so nothing can be said of them")
+            fail(f"{train}: holds no problems, so there is nothing to compare")
         for name in benchmark:
             problems = named(name).load(data)
             asked = [Entry(id=p.id, text=p.prompt, answer=p.answer) for p in problems]
@@ -147,7 +147,7 @@ def import_(
     run: Annotated[str, typer.Option(help="Name of the run.")] = "imported",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
-    """Turn another harness's samples into rows of ours; their golds are graded by our graders."""
+    """Convert another harness's samples to rows of this suite, graded by its graders with the file's golds."""
     from evaluation.importers import Harness, ImportFailed, import_samples
     from records.files import write_text
     from records.trajectory_row import to_row
@@ -198,7 +198,7 @@ def regrade(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing OUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Grade the same text again with every grader of its benchmark; list every verdict that flips."""
+    """Grade the same text again with every grader of its benchmark; list every changed verdict."""
     from evaluation.regrading import RegradeError, regrade_file
 
     require_folder(data)
@@ -224,7 +224,7 @@ def regrade(
 def origin(
     source: Source, name: Annotated[str, typer.Option(help="An origin of config/experiments/arms.yaml.")]
 ) -> None:
-    """An SFT checkpoint beside the run's own, for experiment arms."""
+    """Train an additional SFT checkpoint for experiment arms."""
     view, runtime = source.read(ORIGIN, lambda config: ORIGIN.of(config_of_origin(config, name)))
     from evaluation.experiments.sft_variant import make_origin
 
@@ -236,10 +236,10 @@ def origin(
 def arm(
     source: Source,
     name: Annotated[str, typer.Option(help="An arm of config/experiments/arms.yaml.")],
-    origin: Annotated[str, typer.Option(help="Whose SFT checkpoint; main is the run's own.")] = MAIN,
-    seed: Annotated[int, typer.Option(help="0 samples under the run's own seed.", min=0)] = 0,
+    origin: Annotated[str, typer.Option(help="Origin of the SFT checkpoint; main is the run's own.")] = MAIN,
+    seed: Annotated[int, typer.Option(help="0 samples with the run's own seed.", min=0)] = 0,
 ) -> None:
-    """Train and test one experiment arm; leaves arms/NAME-ORIGIN-SEED.json in the run."""
+    """Train and test one experiment arm; writes arms/NAME-ORIGIN-SEED.json into the run."""
     run = ArmRun(name, origin, seed)
     view, runtime = source.read(ARM, lambda config: view_of_arm(config, run))
     from evaluation.experiments.arm import run_arm

@@ -1,7 +1,7 @@
-"""Controls of a benchmark itself, without any model: an oracle that answers with the gold, and a random answerer.
+"""`run_controls`: controls of a benchmark without a model: an oracle that answers with the gold, and a random answerer.
 
-An oracle below 100% shows golds or graders that are wrong; a random answerer above chance shows a grader that gives
-points away. Both go through the same extraction and grading as a model's text.
+An oracle below 100% reveals wrong golds or graders; a random answerer above chance reveals a grader that gives points
+away. Both use the same extraction and grading as a model's text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Control:
     num_questions: int
     num_correct: int
     rejected: dict[str, str] = field(default_factory=dict)
-    """Oracle only: problem -> why its own gold was not accepted."""
+    """Oracle only: problem -> the reason why its own gold was not accepted."""
     golds: dict[str, int] = field(default_factory=dict)
     """Multiple choice only: how often each letter is the gold."""
 
@@ -43,7 +43,7 @@ class Control:
 
 
 def oracle_text(benchmark: Benchmark, problem: Problem) -> str:
-    """A response with the gold, in the form that the benchmark requires."""
+    """Return a response with the gold, in the form that the benchmark requires."""
     if benchmark.scoring is Scoring.FUNCTION_CALLS:
         return _oracle_calls(problem)
     if benchmark.prompt is PromptKind.CHOICE:
@@ -65,7 +65,7 @@ def _oracle_calls(problem: Problem) -> str:
 
 
 def random_text(benchmark: Benchmark, problem: Problem, golds: Sequence[str], draw: random.Random) -> str:
-    """A response that knows the form but not the question: a letter, an integer of 0 to 999, or another gold."""
+    """Return a response in the right form that ignores the question: a letter, an integer to 999, or another gold."""
     if benchmark.prompt is PromptKind.CHOICE:
         return f"Answer: {draw.choice('ABCD')}"
     answer = str(draw.randrange(1000)) if benchmark.policy.integer_only else draw.choice(golds)
@@ -74,7 +74,7 @@ def random_text(benchmark: Benchmark, problem: Problem, golds: Sequence[str], dr
 
 
 def run_controls(benchmark: Benchmark, problems: Sequence[Problem], *, seed: int = 0) -> list[Control]:
-    """Oracle and, where chance has a meaning, random on the problems; conversations and IFEval have neither."""
+    """Run the oracle and, where chance is defined, the random answerer; conversations and IFEval have neither."""
     if benchmark.scoring is Scoring.INSTRUCTIONS:
         return []
     if benchmark.scoring is Scoring.FUNCTION_CALLS:

@@ -1,4 +1,4 @@
-"""The `evaluate` command: a checkpoint's plans from the configuration, or benchmarks named on the command line."""
+"""`evaluate`: the command that samples the configured plans of a checkpoint, or benchmarks of the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ProfileOption = Annotated[
     str | None,
     typer.Option(
-        help="paper: the published settings for the benchmarks named; options and --set win over it."
+        help="paper: the published settings for the benchmarks named; options and --set override it."
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print settings and cost; sample nothing.")]
@@ -37,7 +37,7 @@ def evaluate(
         typer.Option(help="Benchmark; may be repeated. Without it: the plans of the configuration."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What to call the checkpoint; default: its folder.")
+        str | None, typer.Option(help="Name of the checkpoint in all rows; default: its folder.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with benchmark files.")] = None,
     rings: Annotated[Path | None, typer.Option(help="Folder of the procedural test rings.")] = None,
@@ -61,13 +61,13 @@ def evaluate(
     ] = None,
     profile: ProfileOption = None,
     variant: Annotated[
-        str | None, typer.Option(help="One setting changed, such as turns_5; see --dry-run.")
+        str | None, typer.Option(help="Change one setting, such as turns_5; see --dry-run.")
     ] = None,
     dry_run: DryRunOption = False,
     overwrite: OverwriteOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Sample and grade a checkpoint: a samples file and a summary with intervals. Resumes where it was killed."""
+    """Sample and grade a checkpoint: a samples file and a summary with intervals. A killed run resumes."""
     read, runtime = source.read(EVALUATE)
     from evaluation.harness_variants import dry_run as lines_of
 
@@ -103,7 +103,7 @@ def evaluate(
 
 
 def _require_folders(data: Path | None, rings: Path | None) -> None:
-    """A mistyped folder is an error, not a folder without benchmarks."""
+    """Refuse a path that is no folder, so that a typing error does not look like a folder without benchmarks."""
     for option, folder in (("--data", data), ("--rings", rings)):
         if folder is not None and not folder.is_dir():
             raise ConfigError(f"{option} {folder} is not a folder; name the one that holds the problem files")
@@ -120,20 +120,20 @@ class Given:
 
     @property
     def named(self) -> dict[str, Any]:
-        """What was given."""
+        """Return the options that the user gave."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def over(self, plans: Sequence[EvalPlan]) -> list[EvalPlan]:
-        """The plans with what was given in the place of their own."""
+        """Return the plans with these options in place of their own."""
         changes = self.named | ({} if self.control is None else {"control": Control(self.control)})
         if "k" in changes or "limit" in changes:
-            # More samples for pass@k belong to the plan as it was.
+            # Additional samples for pass@k belong to the unchanged plan.
             changes |= {"deep_k": None, "deep_limit": None}
         return [plan.model_copy(update=changes) for plan in plans]
 
 
 def precedence(profile: str | None, given: Given, kept: Sequence[str]) -> str:
-    """One line: what decided the settings.
+    """Describe in one line what decided the settings.
 
     >>> precedence("paper", Given(k=2), ["eval.max_response"])
     'settings: profile paper; over it k = 2 and --set eval.max_response'
@@ -148,7 +148,7 @@ def precedence(profile: str | None, given: Given, kept: Sequence[str]) -> str:
 def _plans(
     called: str, benchmarks: list[str], given: Given, profile: str | None, configured: Iterable[EvalPlan]
 ) -> list[EvalPlan]:
-    """What was named on the command line, else the configuration's plans for this checkpoint; options win over both."""
+    """Return the plans of the command line, else the configured plans of this checkpoint; options override both."""
     from evaluation.published_settings import paper_plans
 
     if given.control not in (None, *Control):
@@ -187,10 +187,10 @@ def _adjusted(
     variant: str | None,
     overrides: Sequence[str],
 ) -> tuple[SamplingView, list[str]]:
-    """The view with the profile's limits and the variant's setting.
+    """Return the view with the profile's limits and the variant's setting.
 
     Returns:
-        The view, and the keys of the profile that `--set` gives and that therefore keep their value.
+        The view, and the keys of the profile that `--set` overrides.
     """
     from evaluation.harness_variants import variant as named
     from evaluation.published_settings import paper_limits
@@ -206,7 +206,7 @@ def _adjusted(
 
 
 def _rings_beside(checkpoint: Path) -> Path | None:
-    """results/<run>/data of a checkpoint in results/<run>/checkpoints/."""
+    """Return results/<run>/data for a checkpoint in results/<run>/checkpoints/."""
     folder = checkpoint.resolve().parent.parent / "data"
     return folder if folder.is_dir() else None
 
@@ -244,4 +244,4 @@ def _show(summary: EvaluationSummary, as_json: bool) -> None:
 
 
 _ENDS = ("truncated", "unparsed", "timeout", "infra_failed", "prompt_does_not_fit")
-"""What stands beside every score."""
+"""Shares printed with every score."""

@@ -1,8 +1,8 @@
-"""Do problems of a training set occur in a benchmark? One implementation for data preparation and evaluation.
+"""`overlaps`: finds problems of a training set in a benchmark, for data preparation and for evaluation.
 
-Three signals per pair: the same text after normalising, shared n-grams that are not boilerplate, and the longest common
-run of words, which is shown. Phrases such as 'where m and n are relatively prime positive integers' occur in many
-problems and prove nothing: n-grams seen in three or more problems are boilerplate and flag nothing by themselves.
+Each pair has three signals: equal text after normalising, shared n-grams that are not boilerplate, and the longest
+common run of words, which the report shows. Phrases such as 'where m and n are relatively prime positive integers'
+occur in many problems: n-grams in three or more problems are boilerplate and flag no pair by themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARK = re.compile(r"[a-z0-9]+|[-+*/=<>^|!]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A problem as contamination sees it."""
+    """The texts of a problem that the comparison uses."""
 
     id: str
     text: str
@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """A benchmark problem and the training problem most like it."""
+    """A benchmark problem and the training problem most similar to it."""
 
     benchmark_id: str
     train_id: str
@@ -51,21 +51,21 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What counts as contaminated."""
+    """Thresholds of contamination."""
 
     n: int = 13
-    """Words of an n-gram; a shorter problem is one n-gram by itself."""
+    """Words of an n-gram; a shorter problem is one n-gram."""
     boilerplate_from: int = 3
-    """An n-gram in so many different problems is boilerplate."""
+    """An n-gram in this many different problems is boilerplate."""
     min_covered_frac: float = 0.5
-    """From this coverage on a pair is flagged even if all its n-grams are common."""
+    """At this coverage a pair is flagged even if all its n-grams are common."""
     min_rare_covered_frac: float = 0.25
-    """From this coverage on a pair is flagged if one shared n-gram is rare: a single one is often boilerplate in a new
-    wording."""
+    """At this coverage a pair is flagged if one shared n-gram is rare: a single rare n-gram is often boilerplate in new
+    words."""
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """Problems of a training set: JSONL whose rows have problem, question or prompt; anything else is named."""
+    """Read a training set: JSONL whose rows have problem, question or prompt; an error names any other row."""
     from verifier.declaration import WrongData, jsonl_rows
 
     entries = []
@@ -80,7 +80,7 @@ def read_entries(path: Path) -> list[Entry]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    r"""Lower-case words and numbers; spacing, case and LaTeX marks do not count.
+    r"""Return lower-case words and numbers; spacing, case and LaTeX marks do not count.
 
     >>> words_of(r"Find $m + n$, where \frac{m}{n}.")
     ('find', 'm', 'n', 'where', 'm', 'n')
@@ -93,7 +93,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def exact_key(text: str) -> tuple[str, ...]:
-    """Words and operators: a plus that became a minus makes another problem.
+    """Return words and operators: a plus in place of a minus makes another problem.
 
     >>> exact_key("z^2 + 1") == exact_key("z^2 - 1"), exact_key("Find $x+1$.") == exact_key("find x + 1")
     (False, True)
@@ -107,7 +107,7 @@ def exact_key(text: str) -> tuple[str, ...]:
 
 
 def overlaps(train: Iterable[Entry], benchmark: Sequence[Entry], rule: Rule | None = None) -> list[Overlap]:
-    """Contaminated benchmark problems, each with its most similar training problem, in the benchmark's order.
+    """Return contaminated benchmark problems with their most similar training problems, in the benchmark's order.
 
     >>> text = "A train leaves the station at noon and travels north at sixty miles per hour for two whole hours"
     >>> found = overlaps([Entry(id="t", text=text.upper() + " today.")], [Entry(id="b", text=text)])
@@ -117,15 +117,15 @@ def overlaps(train: Iterable[Entry], benchmark: Sequence[Entry], rule: Rule | No
     rule = rule or Rule()
     asked = {entry.id: words_of(entry.text) for entry in benchmark}
     grams_of = {id: _ngrams(words, rule.n) for id, words in asked.items()}
-    wanted: dict[int, list[str]] = defaultdict(list)
+    ids_by_gram: dict[int, list[str]] = defaultdict(list)
     for id, grams in grams_of.items():
         for gram in grams:
-            wanted[gram].append(id)
+            ids_by_gram[gram].append(id)
     by_text: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for entry in benchmark:
         by_text[exact_key(entry.text)].append(entry.id)
-    seen_in: Counter[int] = Counter({gram: len(ids) for gram, ids in wanted.items()})
-    candidates, exact = _scan(train, wanted, by_text, seen_in, rule)
+    seen_in: Counter[int] = Counter({gram: len(ids) for gram, ids in ids_by_gram.items()})
+    candidates, exact = _scan(train, ids_by_gram, by_text, seen_in, rule)
     answers = {entry.id: entry.answer for entry in benchmark}
     rows = []
     for entry in benchmark:
@@ -145,14 +145,14 @@ def _ngrams(words: tuple[str, ...], n: int) -> frozenset[int]:
 
 def _scan(
     train: Iterable[Entry],
-    wanted: dict[int, list[str]],
+    ids_by_gram: dict[int, list[str]],
     by_text: dict[tuple[str, ...], list[str]],
     seen_in: Counter[int],
     rule: Rule,
 ) -> tuple[dict[str, list[Entry]], dict[str, Entry]]:
-    """One pass: training problems that share an n-gram with a benchmark problem, and exact copies.
+    """Find, in one pass, training problems that share an n-gram with a benchmark problem, and exact copies.
 
-    Repeated rows of the training set are looked at once, so that a set written 100 times over is no boilerplate.
+    Repeated rows of the training set count once, so that a row written 100 times does not become boilerplate.
     """
     candidates: dict[str, list[Entry]] = defaultdict(list)
     exact: dict[str, Entry] = {}
@@ -164,9 +164,9 @@ def _scan(
         known.add(key)
         for id in by_text.get(key, ()):
             exact.setdefault(id, entry)
-        shared = [gram for gram in _ngrams(words_of(entry.text), rule.n) if gram in wanted]
+        shared = [gram for gram in _ngrams(words_of(entry.text), rule.n) if gram in ids_by_gram]
         seen_in.update(shared)
-        for id in {id for gram in shared for id in wanted[gram]}:
+        for id in {id for gram in shared for id in ids_by_gram[gram]}:
             candidates[id].append(entry)
     return candidates, exact
 
@@ -203,8 +203,8 @@ def _row(
     *,
     exact: bool,
 ) -> Overlap:
-    mine, theirs = asked[id], words_of(other.text)
-    match = SequenceMatcher(None, mine, theirs, autojunk=False).find_longest_match()
+    own, other_words = asked[id], words_of(other.text)
+    match = SequenceMatcher(None, own, other_words, autojunk=False).find_longest_match()
     rare, covered = _shared(id, other, grams_of, seen_in, rule)
     return Overlap(
         benchmark_id=id,
@@ -213,7 +213,7 @@ def _row(
         same_answer=_same_answer(answers[id], other.answer),
         num_rare=rare,
         covered_frac=covered,
-        span=" ".join(mine[match.a : match.a + match.size]),
+        span=" ".join(own[match.a : match.a + match.size]),
         span_words=match.size,
     )
 

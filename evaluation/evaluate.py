@@ -1,7 +1,7 @@
-"""Evaluation of one checkpoint: sample, grade with both graders, score; one samples file and one summary.
+"""`evaluate`: samples a checkpoint, grades with both graders and scores; writes one samples file and one summary.
 
-The only module of this package that uses the trainer's loops and engines, and it imports them inside functions:
-grading works without torch. Resumes: a killed evaluation ends with the same samples file.
+Only this module of the package uses the trainer's loops and engines. It imports them inside functions, so grading
+works without torch. A killed evaluation resumes and ends with the same samples file.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
 
 
 MUST_REACH = ("small", "released", "paper")
-"""Presets in which a benchmark that cannot be reached is an error; elsewhere it is a row with the way to get it."""
+"""Presets in which an unavailable benchmark is an error; elsewhere it is a row with the way to get it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where answers come from."""
+    """Source of the answers."""
 
     checkpoint: Path
-    """A Hugging Face folder; beside an endpoint only its tokenizer and chat template are used."""
+    """A Hugging Face folder; with an endpoint, only its tokenizer and chat template are used."""
     name: str
-    """What the checkpoint is called in every row."""
+    """Name of the checkpoint in every row."""
     endpoint: str | None = None
     """Base address of an OpenAI-compatible server."""
     variant: str | None = None
@@ -72,11 +72,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """How the intervals of scores are computed; no sample depends on it."""
+    """Parameters of the intervals of scores; no sample depends on them."""
 
     confidence: float
     seed: int
-    """Of the bootstrap."""
+    """Seed of the bootstrap."""
 
 
 def evaluate(
@@ -95,23 +95,23 @@ def evaluate(
     """Run `plans` and write samples.parquet and summary.json (last) into `out`.
 
     Args:
-        place: the checkpoint or server; a manifest's digests are checked.
-        plans: samplings to make; those for other checkpoints are not expected here.
-        view: its sections; of `eval.plans` nothing is read.
-        intervals: of the scores.
+        place: the checkpoint or server; the digests of a manifest are checked.
+        plans: samplings to run, all for this checkpoint.
+        view: its sections; `eval.plans` is ignored.
+        intervals: parameters of the scores' intervals.
         rings: folder of the procedural test rings.
         runtime: threads, device, paths and number of sandbox workers.
         out: published folder.
         work: undeclared folder for resuming.
-        must_have_all: a benchmark that cannot be reached is a failure, because the user named it.
+        must_have_all: an unavailable benchmark is a failure, because the user named it.
         overwrite: replace a finished evaluation in `out`.
 
     Returns:
-        The summary; that in `out` where it is finished already.
+        The summary; an already finished one is read from `out`.
 
     Raises:
-        ConfigError: a checkpoint or data file is broken, a server cannot be reached, or `out` holds another result.
-        FellShort: nothing can be asked, or no sample of a benchmark could be graded; nothing is published.
+        ConfigError: a checkpoint or data file is broken, a server is not available, or `out` holds another result.
+        FellShort: no question, or no graded sample of a benchmark; nothing is published.
     """
     from records.manifest import MANIFEST, verify
     from trainer.jobs.work_folder import WorkDir
@@ -121,7 +121,7 @@ def evaluate(
     if place.endpoint is not None:
         from trainer.engines.endpoint import served_model
 
-        served = served_model(place.endpoint)  # before any folder is made
+        served = served_model(place.endpoint)  # before any folder is created
     use_threads(runtime, runtime.threads.eval)
     folder = place.checkpoint
     identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
@@ -166,7 +166,7 @@ def _refuse_missing(
     runtime: RuntimeSection,
     must_have_all: bool,
 ) -> None:
-    """End before anything is sampled where a benchmark is missing that may not be, or all of them are."""
+    """Raise before sampling if a required benchmark is missing, or if all are."""
     if unavailable and must_have_all:
         raise FellShort("; ".join(unavailable.values()))
     if unavailable and runtime.preset in MUST_REACH:
@@ -232,9 +232,9 @@ def _run_plan(
 
 
 def refuse_ungraded(name: str, trajectories: Sequence[GradedRollout], shards: Path) -> None:
-    """End an evaluation without a graded sample: raises FellShort.
+    """Raise FellShort for an evaluation without a graded sample.
 
-    Its lost samples, in the folder `shards`, go: the next attempt asks again.
+    It deletes the lost samples in the folder `shards`, so the next attempt samples again.
     """
     if any(trajectory.reward is not None for trajectory in trajectories):
         return
@@ -248,7 +248,7 @@ def refuse_ungraded(name: str, trajectories: Sequence[GradedRollout], shards: Pa
 
 
 def _deep(plan: EvalPlan, questions: Questions, seed: int) -> set[str]:
-    """Ids of the questions that get `deep_k` samples; rings only, whose answers are cheap."""
+    """Return ids of the questions that get `deep_k` samples; rings only, whose answers are cheap."""
     if not plan.deep_limit or (plan.deep_k or 0) <= plan.k or questions.benchmark.name not in RINGS:
         return set()
     return {problem.id for problem in limited(questions.problems, plan.deep_limit, seed)}
@@ -257,7 +257,7 @@ def _deep(plan: EvalPlan, questions: Questions, seed: int) -> set[str]:
 def _add_deep_scores(
     result: Findings, trajectories: Sequence[GradedRollout], deep: set[str], about: Slice
 ) -> None:
-    """avg@k and pass@k of the questions with more samples: does training teach, or only sharpen?"""
+    """Add avg@k and pass@k of the questions with more samples, which separate new ability from sharpening."""
     samples = [trajectory for trajectory in trajectories if trajectory.problem in deep]
     result.scores += score(outcomes_of(samples, about.grader), about)
 
@@ -266,7 +266,7 @@ def _add_deep_scores(
 def _open(
     plan: EvalPlan, place: Place, settings: Any, view: SamplingView, runtime: RuntimeSection
 ) -> Iterator[Any]:
-    """A sampler with its weights, or with a server in their place."""
+    """Yield a sampler with its weights, or with a server in their place."""
     from trainer.rollout.chat import rollout_chat
     from trainer.rollout.sampler import Sampler, open_sampler
     from trainer.rollout.tool import open_tool
@@ -297,19 +297,19 @@ def _open(
 
 
 def _call_record(runtime: RuntimeSection) -> Path | None:
-    """The run's record of calls near their limit, where a run is to repeat."""
+    """Return the run's record of calls near their limit in a deterministic run."""
     return runtime.folder.near_limit_calls if runtime.deterministic else None
 
 
 def open_services(workers: int, call_record: Path | None = None) -> AbstractContextManager[RunCode]:
-    """A sandbox with the simulated services of BFCL's conversations."""
+    """Open a sandbox with the simulated services of BFCL's conversations."""
     from evaluation.conversations.bfcl_services import open_services as start
 
     return start(workers, call_record)
 
 
 def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode | None) -> Any:
-    """The sampler itself for the agentic prompt; for the native ones, conversations on the same engine."""
+    """Return the sampler for the agentic prompt, or conversations on the same engine for the native ones."""
     prompt = questions.benchmark.prompt
     if prompt.is_agentic:
         return sampler
@@ -446,7 +446,7 @@ def _answer_scores(questions: Questions, trajectories: Sequence[GradedRollout], 
 
 
 def _letters(questions: Questions, trajectories: Sequence[GradedRollout], about: Slice) -> LetterCounts:
-    """How often each letter is right and is picked: shows a shuffling bug, or a model that always picks C."""
+    """Count how often each letter is right and is picked: reveals shuffling bugs, or a model that always picks C."""
     from verifier.benchmarks.gpqa_diamond import letter_histogram
 
     by_id = {problem.id: problem for problem in questions.problems}
@@ -461,7 +461,7 @@ def _letters(questions: Questions, trajectories: Sequence[GradedRollout], about:
 
 
 def _files_digest(folder: Path) -> str:
-    """Identity of a checkpoint without manifest: its configuration and weights."""
+    """Return the identity of a checkpoint without manifest: a digest of its configuration and weights."""
     from records.files import sha256_of
 
     files = sorted(path for path in folder.glob("*") if path.suffix in {".json", ".safetensors"})

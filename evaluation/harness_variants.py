@@ -1,4 +1,4 @@
-"""How much of a score is harness: the same checkpoint and questions with one setting changed."""
+"""`variant` and `dry_run`: settings that measure how much of a score comes from the harness."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from config.model import EvalPlan
 from records.errors import ConfigError
 from verifier.benchmarks import benchmark
 
-"""Presets whose model no engine of the suite can hold yet."""
+"""Presets with a model that no engine of the suite can hold yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One changed setting; its rows go into a folder of their own."""
+    """One changed setting; its rows have their own folder."""
 
     name: str
     max_turns: int | None = None
@@ -24,7 +24,7 @@ class Variant:
     what: str
 
     def applied(self, view: SamplingView) -> SamplingView:
-        """The view with this setting changed."""
+        """Return the view with this setting changed."""
         changes: dict[str, Any] = {}
         if self.max_turns is not None:
             changes["eval"] = view.eval.model_copy(update={"max_turns": self.max_turns})
@@ -50,7 +50,7 @@ VARIANTS = (
 
 
 def variant(name: str) -> Variant:
-    """The variant of that name. Raises ConfigError with the names.
+    """Return the variant of that name; a ConfigError lists the names.
 
     >>> variant("turns_5").max_turns
     5
@@ -62,7 +62,7 @@ def variant(name: str) -> Variant:
 
 
 def num_trajectories(plans: Sequence[EvalPlan]) -> int:
-    """Samples that the plans ask for, all questions being there.
+    """Return the number of samples of the plans if all questions are available.
 
     >>> from config.model import Control
     >>> plan = EvalPlan(checkpoint="base", benchmarks=["aime24", "aime25"], k=16, temperature=0.6, limit=None,
@@ -79,7 +79,7 @@ def num_trajectories(plans: Sequence[EvalPlan]) -> int:
 
 
 def dry_run(plans: Sequence[EvalPlan], view: SamplingView) -> list[str]:
-    """Lines that say what would be asked, under which settings, and at most how much that is."""
+    """Return lines with the questions, the settings and the maximum cost of the plans."""
     eval_, tool = view.eval, view.rollout.tool
     lines = [
         f"turns {eval_.max_turns}, response {eval_.max_response} tokens, prompt {eval_.max_prompt} tokens, "

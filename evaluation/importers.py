@@ -1,7 +1,7 @@
 """`import_samples`: sample files of lm-eval, lighteval and verl as rollouts.
 
-They hold text, not token ids, so every row has `ids_source: retokenised`: it can be graded, compared and read, while
-entropy and training refuse it.
+The files hold text instead of token ids, so every row has `ids_source: retokenised`: it can be graded, compared and
+read, but entropy and training refuse it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Harness(StrEnum):
 
 
 class ImportFailed(ValueError):
-    """The file is not what this harness writes; the message names the row and what is missing."""
+    """The file does not match the harness; the message names the row and what is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """One sample with the gold that its file states."""
+    """One sample with the gold of its file."""
 
     rollout: Rollout
     gold: str
@@ -45,13 +45,13 @@ def import_samples(
 
     Args:
         path: the file.
-        harness: who wrote it.
-        run: name of the run in our rows.
-        checkpoint: name of the model in our rows.
-        benchmark: name of the benchmark in our rows.
+        harness: the harness that wrote it.
+        run: name of the run in the new rows.
+        checkpoint: name of the model in the new rows.
+        benchmark: name of the benchmark in the new rows.
 
     Raises:
-        ImportFailed: a row lacks what the harness always writes.
+        ImportFailed: a row lacks a field that the harness always writes.
     """
     reader = {Harness.LM_EVAL: _lm_eval, Harness.LIGHTEVAL: _lighteval, Harness.VERL: _verl}[harness]
     imported: list[Imported] = []
@@ -115,7 +115,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _lm_eval(row: Mapping[str, Any], number: int) -> Iterable[tuple[str, str, str]]:
-    """`resps` is a list with one list of texts per request; k samples of a question are its inner list."""
+    """Read `resps`, a list with one list of texts per request; its inner list holds k samples of a question."""
     del number
     for texts in row["resps"]:
         for text in texts if isinstance(texts, list) else [texts]:
@@ -132,7 +132,7 @@ def _lighteval(row: Mapping[str, Any], number: int) -> Iterable[tuple[str, str, 
 
 
 def _verl(row: Mapping[str, Any], number: int) -> Iterable[tuple[str, str, str]]:
-    """Rows carry the prompt as text; it is hashed into an id, so that k samples of a problem meet."""
+    """Read rows with the prompt as text; its hash is the id, so that k samples of a problem share it."""
     from hashlib import sha256
 
     del number

@@ -1,4 +1,4 @@
-"""`publish`: the files of one evaluation, from the findings of all its plans."""
+"""`publish`: writes the files of one evaluation, from the findings of all its plans."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Fields of the summary that are known before anything is sampled; see `EvaluationSummary`."""
+    """Fields of the summary that are fixed before sampling; see `EvaluationSummary`."""
 
     checkpoint_digest: str
     fingerprint: str
@@ -86,7 +86,7 @@ def publish(found: Findings, provenance: Provenance, out: Path, seconds: float) 
 
 
 def _write_samples(trajectories: Sequence[GradedRollout], out: Path) -> str:
-    """Write samples.parquet; returns its sha256. An older summary goes first: it belongs to other samples."""
+    """Write samples.parquet; return its sha256. An older summary is deleted first: it belongs to other samples."""
     from records.trajectory_files import write_parquet
 
     out.mkdir(parents=True, exist_ok=True)

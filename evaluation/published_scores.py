@@ -1,4 +1,4 @@
-"""Published scores, from `results/reference/paper.yaml`."""
+"""`published`: published scores from `results/reference/paper.yaml`, and their tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from records.evaluation import Score
 REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "paper.yaml"
 TABLES = ("table1", "table3", "table5", "table6", "stages")
 PUBLISHED_METRIC = {"bfcl_v3": "overall_v3", "bfcl_v3_prompt": "overall_v3"}
-"""Metric behind the published number, where it is not avg@k."""
+"""Metric of the published number, where it is not avg@k."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Published:
 
 
 def published(path: Path = REFERENCE) -> list[Published]:
-    """Every published score of every model, table by table; a model that stands in two tables comes twice."""
+    """Return every published score of every model, table by table; a model in two tables occurs twice."""
     import yaml
 
     reference = yaml.safe_load(path.read_text("utf-8"))
@@ -39,16 +39,16 @@ def published(path: Path = REFERENCE) -> list[Published]:
 
 
 def beside_published(scores: Sequence[Score], path: Path = REFERENCE) -> str:
-    """A Markdown table per benchmark: our rows with intervals, then the published ones with their source."""
+    """Return a Markdown table per benchmark: rows of this run with intervals, then published rows with their source."""
     rows = published(path)
     parts = ["# Scores beside published ones\n\nPercent. Published values carry no interval.\n"]
     for name in dict.fromkeys(row.benchmark for row in scores):
-        mine = [row for row in scores if row.benchmark == name and _is_headline(row)]
-        theirs = [row for row in rows if row.benchmark == name.removesuffix("_prompt")]
+        own_rows = [row for row in scores if row.benchmark == name and _is_headline(row)]
+        paper_rows = [row for row in rows if row.benchmark == name.removesuffix("_prompt")]
         lines = [f"\n## {name}\n\n| model | score | metric | source |\n|---|--:|---|---|"]
-        lines += [_line(row) for row in mine]
-        lines += [f"| {row.model} | {row.value:g} | pass@1 | paper, {row.table} |" for row in theirs]
-        if mine:
+        lines += [_line(row) for row in own_rows]
+        lines += [f"| {row.model} | {row.value:g} | pass@1 | paper, {row.table} |" for row in paper_rows]
+        if own_rows:
             parts.append("\n".join(lines) + "\n")
     return "".join(parts)
 

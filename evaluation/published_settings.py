@@ -1,4 +1,4 @@
-"""The published settings (profile `paper`), and what an evaluation does otherwise."""
+"""`differences` and `paper_plans`: the published settings (profile `paper`), and deviations from them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from records.evaluation import PaperDifference
 from verifier.benchmarks import Benchmark, benchmark
 
 PUBLISHED = ("aime24", "aime25", "hmmt25", "math500", "gpqa_diamond", "bfcl_v3", "bfcl_v3_prompt", "ifeval")
-"""Benchmarks for which the paper states a score. Which mode of BFCL it used it does not say."""
+"""Benchmarks with a score in the paper. The paper does not state its mode of BFCL."""
 TOP_P = 1.0
-"""Paper section 5.1 names a temperature and no nucleus."""
+"""Paper section 5.1 states a temperature and no nucleus."""
 
 
 def differences(declared: Benchmark, plan: EvalPlan, view: SamplingView) -> list[PaperDifference]:
-    """What differs from the published settings; empty for a benchmark that the paper does not have.
+    """Return the differences from the published settings; empty for a benchmark that is not in the paper.
 
     Args:
         declared: the benchmark.
         plan: samples, temperature, limit and control.
-        view: its sections eval and rollout are read.
+        view: the sections eval and rollout count.
     """
     if declared.name not in PUBLISHED:
         return []
-    wanted = declared.sampling
+    published = declared.sampling
     rows = [
-        ("samples per question", wanted.num_samples, plan.k),
-        ("temperature", wanted.temperature, plan.temperature),
+        ("samples per question", published.num_samples, plan.k),
+        ("temperature", published.temperature, plan.temperature),
         ("top_p", TOP_P, view.eval.top_p),
-        ("response tokens", wanted.max_tokens, view.eval.max_response),
+        ("response tokens", published.max_tokens, view.eval.max_response),
         (
             "questions",
             declared.num_questions,
@@ -41,7 +41,7 @@ def differences(declared: Benchmark, plan: EvalPlan, view: SamplingView) -> list
     ]
     if declared.prompt.is_agentic:
         rows += [
-            ("turns", wanted.max_turns, view.eval.max_turns),
+            ("turns", published.max_turns, view.eval.max_turns),
             ("system prompt", "full", view.rollout.system),
         ]
     return [
@@ -52,7 +52,7 @@ def differences(declared: Benchmark, plan: EvalPlan, view: SamplingView) -> list
 
 
 def paper_plans(checkpoint: str, names: Sequence[str], limit: int | None = None) -> list[EvalPlan]:
-    """One plan per published number of samples and temperature.
+    """Return one plan per published number of samples and temperature.
 
     >>> [(plan.k, plan.temperature, plan.benchmarks) for plan in paper_plans("m", ["ifeval", "aime24", "math500"])]
     [(1, 0.0, ['ifeval']), (16, 0.6, ['aime24', 'math500'])]
@@ -75,7 +75,7 @@ def paper_plans(checkpoint: str, names: Sequence[str], limit: int | None = None)
 
 
 def paper_limits(names: Sequence[str]) -> dict[str, Any]:
-    """What the profile sets in the section eval."""
+    """Return the limits that the profile sets in the section eval."""
     samplings = [benchmark(name).sampling for name in names]
     return {
         "top_p": TOP_P,

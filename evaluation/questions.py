@@ -1,4 +1,4 @@
-"""The questions that an evaluation asks: loaded, limited, put as each repeat wants them, graded."""
+"""`Questions`: the questions of an evaluation: loaded, limited, arranged for each repeat, graded."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """The problems of one benchmark that a plan asks."""
+    """The problems of one benchmark in a plan."""
 
     benchmark: Benchmark
     problems: list[Problem]
     seed: int = 0
-    """Of the order of options."""
+    """Seed of the order of options."""
 
     def as_asked(self, problem: Problem, sample: int) -> Problem:
-        """The problem as sample number `sample` sees it: options stand in another order in each repeat."""
+        """Return the problem for sample number `sample`: each repeat has another order of options."""
         if self.benchmark.prompt is not PromptKind.CHOICE:
             return problem
         from verifier.benchmarks.gpqa_diamond import rearrange
@@ -41,18 +41,18 @@ class Questions:
 
     @property
     def digest(self) -> str:
-        """Identity of what is asked and of its golds: two evaluations with another one are other measurements."""
+        """Return the identity of questions and golds: evaluations with different digests are not comparable."""
         return digest([[problem.id, problem.prompt, problem.answer] for problem in self.problems])
 
     @property
     def needs_backend(self) -> bool:
-        """Are there conversations, whose calls run in a sandbox?"""
+        """Return whether there are conversations, whose calls run in a sandbox."""
         return self.benchmark.scoring is Scoring.FUNCTION_CALLS and any(
             kind_of(problem.family) is Kind.MULTI_TURN for problem in self.problems
         )
 
     def vote(self, trajectory: GradedRollout) -> str | None:
-        """The answer of a graded sample; a letter becomes its option, which moves between repeats."""
+        """Return the answer of a graded sample; a letter becomes its option, because letters differ between repeats."""
         extracted = trajectory.verdicts["strict"].extracted
         if self.benchmark.prompt is not PromptKind.CHOICE:
             return extracted
@@ -66,10 +66,10 @@ class Questions:
     def grade(
         self, problem: Problem, rollout: Rollout, run_code: RunCode | None = None
     ) -> dict[str, Verdict]:
-        """Verdicts of one sample, by name of grader.
+        """Return the verdicts of one sample, by name of grader.
 
         Args:
-            problem: as loaded; a repeat's order of options is found from the sample's number.
+            problem: as loaded; the sample's number determines the order of options.
             rollout: the sample.
             run_code: runs the services of conversations; see `verifier.bfcl.episodes`.
         """
@@ -77,7 +77,7 @@ class Questions:
             from verifier.bfcl.episodes import grade_conversation
 
             if run_code is None:
-                raise ValueError(f"{problem.id} is a conversation: its calls need a sandbox")
+                raise ValueError(f"{problem.id} is a conversation: its calls require a sandbox")
             return grade_conversation(problem, rollout, run_code)
         return self.benchmark.grade(self.as_asked(problem, rollout.sample), rollout)
 
@@ -85,10 +85,10 @@ class Questions:
 def questions_of(
     plan: EvalPlan, runtime: RuntimeSection, rings: Path | None, seed: int, unavailable: dict[str, str]
 ) -> list[Questions]:
-    """Load each benchmark of a plan; one that cannot be reached becomes a row with the way to get it.
+    """Load each benchmark of a plan; an unavailable one becomes a row with the way to get it.
 
     Raises:
-        ConfigError: there is no such benchmark, or its data are not the benchmark's.
+        ConfigError: no such benchmark, or its data are not those of the benchmark.
     """
     found = []
     names = [ring for name in plan.benchmarks for ring in (RINGS if name == POOLED else (name,))]
@@ -108,7 +108,7 @@ def questions_of(
 
 
 def require_checker(declared: Benchmark) -> None:
-    """Ask for a benchmark's own checker before anything is sampled. Raises DataUnavailable."""
+    """Raise DataUnavailable before sampling if a benchmark's own checker is missing."""
     if declared.scoring is Scoring.FUNCTION_CALLS:
         published_checker()
     elif declared.scoring is Scoring.INSTRUCTIONS:
@@ -118,7 +118,7 @@ def require_checker(declared: Benchmark) -> None:
 
 
 def refuse_twice(asked: Sequence[tuple[EvalPlan, Sequence[Questions]]]) -> None:
-    """Refuse a plan with the same sampling twice, before hours of it."""
+    """Refuse plans that contain the same sampling twice, before the sampling starts."""
     seen: set[tuple[str, float, str]] = set()
     for plan, questions in asked:
         for one in questions:
@@ -132,7 +132,7 @@ def refuse_twice(asked: Sequence[tuple[EvalPlan, Sequence[Questions]]]) -> None:
 
 
 def limited(problems: list[Problem], limit: int | None, seed: int) -> list[Problem]:
-    """All, or `limit` of them by a seeded draw that keeps their order."""
+    """Return all problems, or a seeded draw of `limit` of them in their order."""
     if limit is None or limit >= len(problems):
         return problems
     chosen = set(random.Random(f"limit:{seed}").sample(range(len(problems)), limit))

@@ -1,4 +1,4 @@
-"""Grading stored text again: the same samples, today's graders, and what changed."""
+"""`regrade_file`: grades stored text again with the current graders, and reports what changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Flip:
 class RegradeReport:
     num_samples: int = 0
     num_disagreements: int = 0
-    """Samples that the two graders judge differently."""
+    """Samples with different verdicts of the two graders."""
     flips: list[Flip] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -55,15 +55,15 @@ def regrade_file(
     out: Path | None = None,
     seed: int | None = None,
 ) -> RegradeReport:
-    """Grade every trajectory of a samples file with every grader of its benchmark; nothing is generated.
+    """Grade every trajectory of a samples file with every grader of its benchmark; nothing is sampled.
 
     Args:
         samples: JSONL or Parquet of trajectory rows (`records.trajectory_row`).
-        golds: JSONL of {id, answer}; else the benchmarks named in the samples are loaded.
+        golds: JSONL of {id, answer}; without it, the benchmarks named in the samples are loaded.
         data: data folder for those benchmarks.
         out: where to write the samples with their new verdicts, JSONL.
-        seed: eval.seed of the evaluation, which gave the options of multiple choice their order; default: from the
-            summary.json beside the samples.
+        seed: eval.seed of the evaluation, which determined the order of options; default: from the summary.json
+            next to the samples.
 
     Raises:
         RegradeError: a file cannot be read, or a problem has no gold.
@@ -78,7 +78,7 @@ def regrade_file(
             try:
                 trajectory = from_row(record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise RegradeError(f"{samples}: row {number} is no sample of ours: {error!r}") from None
+                raise RegradeError(f"{samples}: row {number} is no sample of this suite: {error!r}") from None
             after = grader.grade(trajectory)
             _note(report, trajectory, after)
             if out is not None:
@@ -95,7 +95,7 @@ def _note(report: RegradeReport, trajectory: Trajectory, after: dict[str, Any]) 
     report.num_samples += 1
     graders = [str(name) for name in EVAL_GRADERS if name in after]
     if any(after[name].verdict is VerdictKind.INFRA_FAILED for name in graders):
-        graders = []  # a grader that broke does not disagree
+        graders = []  # a lost verdict is no disagreement
     report.num_disagreements += len({after[name].verdict is VerdictKind.CORRECT for name in graders}) > 1
     for name, verdict in after.items():
         before = trajectory.verdicts.get(name)
@@ -115,7 +115,7 @@ def _note(report: RegradeReport, trajectory: Trajectory, after: dict[str, Any]) 
 
 @dataclass(slots=True)
 class _Grader:
-    """The benchmarks met so far, loaded once."""
+    """The benchmarks of the samples read so far, loaded once."""
 
     samples: Path
     golds: dict[str, str] | None
@@ -141,7 +141,7 @@ class _Grader:
         return questions.grade(problems[trajectory.problem], trajectory, self.run_code)
 
     def _load(self, name: str) -> tuple[Questions, dict[str, Problem]]:
-        """The benchmark's questions with both graders; its golds come from the file where one was given."""
+        """Return the benchmark's questions with both graders; the golds come from the file, if there is one."""
         from records.problem import Problem
 
         try:
@@ -171,7 +171,7 @@ class _Grader:
             return int(json.loads(summary.read_text("utf-8"))["settings"]["eval"]["seed"])
         except (OSError, ValueError, KeyError, TypeError):
             raise RegradeError(
-                f"{self.samples}: the order of options is not known without {summary.name} beside it; pass --seed"
+                f"{self.samples}: without {summary.name} next to it the order of options is unknown; pass --seed"
             ) from None
 
 

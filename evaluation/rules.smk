@@ -26,8 +26,8 @@ rule evaluate:
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
 
-# Nothing waits long for these: they come after the arms and fill both cores to the end, where one arm would leave the
-# other core idle.
+# No later rule waits long for these. They run after the arms and use both cores at the end, when a last arm would leave
+# one core idle.
 use rule evaluate as evaluate_late with:
     wildcard_constraints:
         checkpoint="|".join(name for name in CHECKPOINTS if name not in ENDS),

@@ -1,4 +1,4 @@
-"""BFCL on our engines: the other side of its conversations, and the sandbox in which their services run."""
+"""`FunctionScript` and `open_services`: scripts of BFCL's conversations, and the sandbox of their services."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from verifier.bfcl.episodes import (
 )
 from verifier.bfcl.prompts import Mode, shown
 
-_THEIRS = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT, Status.CRASH})
-"""Ends that a model's calls can cause. The services catch exceptions, so any other one is an infrastructure failure."""
+_CAUSED_BY_CODE = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT, Status.CRASH})
+"""Ends that a model's calls can cause. The services catch exceptions, so any other end is an infrastructure failure."""
 
 
 @dataclass(slots=True)
 class FunctionScript:
-    """One entry: a single-turn one ends with the first answer, a conversation goes on while calls or users come."""
+    """One entry. A single-turn entry ends with its first answer; a conversation continues while calls or users come."""
 
     prompt: ChatText
     conversation: Conversation | None
@@ -40,7 +40,7 @@ class FunctionScript:
 
     @classmethod
     def of(cls, problem: Problem, mode: Mode, chat: NativeChat, run_code: RunCode | None) -> FunctionScript:
-        """The script of an entry; `run_code` may be None for a single-turn one."""
+        """Return the script of an entry; `run_code` may be None for a single-turn entry."""
         conversation = Conversation(problem) if kind_of(problem.family) is Kind.MULTI_TURN else None
         entry = FunctionEntry.of(problem)
         functions = conversation.functions if conversation else entry.functions
@@ -63,11 +63,11 @@ class FunctionScript:
 
 @contextmanager
 def open_services(workers: int, call_record: Path | None = None) -> Iterator[RunCode]:
-    """A sandbox that holds the simulated services; calls start from the same state, so nothing is kept between them.
+    """Open a sandbox with the simulated services; every call starts from the same state, so none is kept.
 
     Args:
-        workers: CPU cores it may fill.
-        call_record: file of the calls near their limit, which then end alike in the whole run; None: none is kept.
+        workers: CPU cores that it may use.
+        call_record: file of the calls near their limit, which makes their results repeatable; None: no record.
     """
     numbers = itertools.count()
     with Sandbox(workers=workers, preload=PRELOAD) as sandbox:
@@ -79,6 +79,6 @@ def open_services(workers: int, call_record: Path | None = None) -> Iterator[Run
             )
             done = tool.run(call)
             fault = "" if done.status is Status.OK else f"{done.status}: {done.error}"
-            return Ran(done.stdout, fault, done.status not in _THEIRS)
+            return Ran(done.stdout, fault, done.status not in _CAUSED_BY_CODE)
 
         yield run_code

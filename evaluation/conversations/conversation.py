@@ -1,8 +1,8 @@
 """`DialogueSampler`: conversations that a benchmark scripts, with functions, later user turns or a native prompt.
 
-All conversations of a batch take their steps together: every open one gets one turn from the engine, then each script
-reads its turn and replies. So batches depend on weights, seeds and results only, as in the rollout loop, and
-no clock decides a token. Ids are appended as sampled and never re-tokenised.
+All conversations of a batch advance together: every open one gets one turn from the engine, then each script reads its
+turn and replies. Batches therefore depend on weights, seeds and results only, as in the rollout loop, and no clock
+decides a token. The sampler appends ids as sampled and never re-tokenises them.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from trainer.rollout.wake import Wake
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 MIN_ROOM = 256
-"""Tokens that an opening must leave for the answer. It may be longer than `max_prompt`: function lists often are."""
+"""Tokens that an opening must leave for the answer. An opening, such as a function list, may exceed `max_prompt`."""
 NUM_REPLIES_AT_ONCE = 8
-"""Replies that may be worked out side by side; each may wait for a sandbox."""
+"""Replies computed concurrently; each may wait for a sandbox."""
 
 
 class ScriptFailed(RuntimeError):
-    """The script has no reply: the sample is lost and never scored."""
+    """The script has no reply: the sample is lost and is not scored."""
 
 
 class Script(Protocol):
-    """The other side of one conversation."""
+    """The user and the services of one conversation."""
 
     def opening(self) -> ChatText:
         """Text before the first sampled token."""
         ...
 
     def add_turn(self, text: str) -> bool:
-        """Take in a finished turn, its end-of-turn mark included. False: the conversation is over."""
+        """Add a finished turn, including its end-of-turn mark; return whether the conversation continues."""
         ...
 
     def reply(self) -> ChatText:
-        """Text between the last sampled token and the next one. Called from a thread; ScriptFailed when lost."""
+        """Return the text between the last sampled token and the next one. Runs in a thread; may raise ScriptFailed."""
         ...
 
 
@@ -89,7 +89,7 @@ class DialogueSampler:
     script_of: Callable[[Task], Script]
 
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:
-        """Yield each task's rollout; those that end in the same step in order of admission.
+        """Yield each task's rollout; those that end in the same step come in order of admission.
 
         Raises:
             ValueError: two tasks have the same problem and sample.
@@ -118,7 +118,7 @@ class DialogueSampler:
 
 @dataclass(slots=True)
 class _Steps:
-    """The conversations of one batch: who waits for room, who is being held."""
+    """The conversations of one batch: those that wait for room, and those in progress."""
 
     sampler: DialogueSampler
     policy: Policy
@@ -137,7 +137,7 @@ class _Steps:
         self._check()
 
     def take(self) -> list[Rollout]:
-        """One turn of every admitted conversation; returns the rollouts that ended."""
+        """Sample one turn of every admitted conversation; return the rollouts that ended."""
         held = list(self.live.values())
         for one in held:
             self._request(one)
@@ -164,7 +164,7 @@ class _Steps:
         )
 
     def _room(self, draft: RolloutDraft) -> int:
-        """Tokens that may still come: within the response budget, and within the context that prompts share with it."""
+        """Return the tokens left, within the response budget and within the context, which includes the prompt."""
         settings = self.sampler.settings
         context = settings.max_prompt + settings.max_response - len(draft.ids)
         return min(settings.max_response - draft.response_len, context)
@@ -204,7 +204,7 @@ class _Steps:
                 self._admit(self.policy.on_turn_end(one.session, 0.0, len(one.draft.ids)))
             report = engine.report()
             if report is not None:
-                # Policies here get time 0 only: no clock decides a batch.
+                # Policies receive time 0, so that no clock decides a batch.
                 self._admit(self.policy.on_report(replace(report, t=0.0)))
 
     def _take(self, one: _Live, completion: Completion) -> None:

@@ -1,7 +1,7 @@
-"""The model's own chat, without our tool and its tags: for benchmarks that the paper asks in the native prompt.
+"""`NativeChat`: the model's own chat, without the suite's tool and tags, for benchmarks with the native prompt.
 
-A checkpoint from elsewhere brings its chat template. One of this suite carries the agentic conversation, so
-its native chat is plain ChatML, with functions inside `<tools>` as the family of models reads them.
+An external checkpoint brings its chat template. The template of a checkpoint of this suite is the agentic conversation,
+so its native chat is plain ChatML, with functions inside `<tools>` as Qwen models read them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class NativeChat:
     """Text of a conversation in the model's own form."""
 
     tokenizer: Any = None
-    """With a chat template of its own; None: plain ChatML."""
+    """A tokenizer with its own chat template; None: plain ChatML."""
 
     @classmethod
     def of(cls, folder: Path) -> NativeChat:
-        """The chat of a checkpoint folder. Raises ConfigError when its tokenizer cannot be read."""
+        """Return the chat of a checkpoint folder; raises ConfigError when its tokenizer cannot be read."""
         if not _has_template(folder):
             return cls()
         tokenizer = transformers_tokenizer(folder)
@@ -41,11 +41,11 @@ class NativeChat:
         return cls() if not template or json.dumps(OPENING)[1:-1] in template else cls(tokenizer)
 
     def opening(self, messages: Sequence[Message], functions: Sequence[Mapping[str, Any]] = ()) -> ChatText:
-        r"""Text up to the first sampled token; what messages and functions say is foreign.
+        r"""Return the text up to the first sampled token; the contents of messages and functions are foreign text.
 
         Args:
-            messages: the conversation so far, the user's word last.
-            functions: what may be called: name, description and parameters (a JSON schema).
+            messages: the conversation so far, with the user's message last.
+            functions: available functions: name, description and parameters (a JSON schema).
 
         >>> NativeChat().opening([{"role": "user", "content": "Hello"}])
         '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'
@@ -67,37 +67,37 @@ class NativeChat:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Stand-ins for control tokens that messages spell, while a template of somebody else's renders them.
+    """Stand-ins for control tokens that messages spell, while a chat template renders them.
 
-    A template is code and returns one string; behind it nobody knows what was foreign. So each control token in a
-    message is replaced by a word of letters and digits before, and put back as foreign text after.
+    A template returns one string, which no longer shows what was foreign text. So each control token in a message is
+    replaced by a word of letters and digits before rendering, and restored as foreign text after it.
     """
 
     tokens: tuple[str, ...]
     prefix: str
-    """Of the stand-ins; no message holds it."""
+    """Prefix of the stand-ins; no message contains it."""
 
     @classmethod
-    def of(cls, tokenizer: Any, said: Any) -> Marks:
-        """Stand-ins for the control tokens of a tokenizer and the suite's tags."""
+    def of(cls, tokenizer: Any, content: Any) -> Marks:
+        """Make stand-ins for the control tokens of a tokenizer and the suite's tags."""
         added = tokenizer.added_tokens_decoder
         tokens = {added[at].content for at in control_of(added)} | {*TAGS, "<|im_start|>", str(TURN_END)}
-        text, prefix = json.dumps(said, ensure_ascii=False), "foreigntoken"
+        text, prefix = json.dumps(content, ensure_ascii=False), "foreigntoken"
         while prefix in text:
             prefix += "x"
         return cls(tuple(sorted(tokens, key=lambda token: (-len(token), token))), prefix)
 
-    def put(self, said: Any) -> Any:
-        """Messages or functions with stand-ins in all their strings."""
-        if isinstance(said, str):
+    def put(self, content: Any) -> Any:
+        """Return messages or functions with stand-ins in all their strings."""
+        if isinstance(content, str):
             found = re.compile("|".join(map(re.escape, self.tokens)))
-            return found.sub(lambda hit: f"{self.prefix}{self.tokens.index(hit[0])}z", str(said))
-        if isinstance(said, Mapping):
-            return {self.put(key): self.put(value) for key, value in said.items()}
-        return [self.put(item) for item in said] if isinstance(said, list | tuple) else said
+            return found.sub(lambda hit: f"{self.prefix}{self.tokens.index(hit[0])}z", str(content))
+        if isinstance(content, Mapping):
+            return {self.put(key): self.put(value) for key, value in content.items()}
+        return [self.put(item) for item in content] if isinstance(content, list | tuple) else content
 
     def taken_out(self, rendered: str) -> ChatText:
-        """The rendered text with the tokens back in their places, as foreign text."""
+        """Restore the tokens in the rendered text, as foreign text."""
         text = live("")
         for number, part in enumerate(re.split(f"{self.prefix}([0-9]+)z", rendered)):
             text = text + (self.tokens[int(part)] if number % 2 else live(part))
@@ -105,19 +105,19 @@ class Marks:
 
 
 def chatml(messages: Sequence[Message], functions: Sequence[Mapping[str, Any]] = ()) -> ChatText:
-    """Plain ChatML; functions go into the system message."""
-    told, rest = live(""), list(messages)
+    """Render plain ChatML; functions go into the system message."""
+    system, rest = live(""), list(messages)
     if functions:
         if rest and rest[0]["role"] == "system":
-            told = told + rest.pop(0)["content"] + live("\n\n")
+            system = system + rest.pop(0)["content"] + live("\n\n")
         lines = "\n".join(json.dumps({"type": "function", "function": dict(f)}) for f in functions)
         before, after = (live(part.format()) for part in _FUNCTIONS.split("{functions}"))
-        rest.insert(0, {"role": "system", "content": told + before + lines + after})
+        rest.insert(0, {"role": "system", "content": system + before + lines + after})
     return _all_of(_written(message) for message in rest) + ANSWER
 
 
 def follow_up(messages: Sequence[Message]) -> ChatText:
-    r"""What stands between the end of one assistant turn and the first token of the next.
+    r"""Return the text between the end of one assistant turn and the first token of the next.
 
     Starts with the newline that ends the assistant's message; results of calls share one user message.
 
@@ -125,11 +125,13 @@ def follow_up(messages: Sequence[Message]) -> ChatText:
     '\n<|im_start|>user\nAnd now?<|im_end|>\n<|im_start|>assistant\n'
     """
     results = [message["content"] for message in messages if message["role"] == "tool"]
-    said = [message for message in messages if message["role"] != "tool"]
+    others = [message for message in messages if message["role"] != "tool"]
     if results:
         blocks = [live("<tool_response>\n") + result + live("\n</tool_response>") for result in results]
-        said.insert(0, {"role": "user", "content": _all_of([blocks[0], *(NEWLINE + b for b in blocks[1:])])})
-    return NEWLINE + _all_of(_written(message) for message in said) + ANSWER
+        others.insert(
+            0, {"role": "user", "content": _all_of([blocks[0], *(NEWLINE + b for b in blocks[1:])])}
+        )
+    return NEWLINE + _all_of(_written(message) for message in others) + ANSWER
 
 
 def _written(message: Message) -> ChatText:
@@ -153,5 +155,5 @@ def _has_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file():
         return True
     settings = folder / "tokenizer_config.json"
-    # A broken one is refused: plain ChatML in its place would ask the model in a form that it was not trained on.
+    # A broken template is refused: plain ChatML in its place would be a form that the model was not trained on.
     return settings.is_file() and "chat_template" in read_json(settings)

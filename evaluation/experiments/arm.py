@@ -1,7 +1,7 @@
-"""One experiment arm: the ordinary stages in a folder of their own, the sealed test, and a summary.
+"""`run_arm`: one experiment arm: the ordinary stages in their own folder, the sealed test, and a summary.
 
-An arm is nothing but other settings: it runs `run_stage` and `filter_hard` as the main run does, from a linked SFT
-checkpoint and linked problems. So it resumes like them, and its folder goes when the summary is written.
+An arm differs from the main run only in its settings: `run_stage` and `filter_hard` run from a linked SFT checkpoint
+and linked problems. An arm therefore resumes like the main run. Its folder is deleted after the summary is written.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from trainer.stages.hard_filter import filter_hard, load_hard
 from trainer.stages.rl_job import run_stage
 
 NO_INTERVALS = Intervals(confidence=0.95, seed=0)
-"""The summary of an arm uses one mean; configured intervals would only make finished arms run again."""
+"""The summary of an arm uses one mean; configured intervals would only cause finished arms to run again."""
 
 
 def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> ArmRecord:
-    """Train and test one arm; writes and returns arms/NAME.json, with the wall seconds of this attempt.
+    """Train and test one arm; write and return arms/NAME.json, with the wall seconds of this attempt.
 
     Args:
         run: arm, origin and seed.
         view: its sections as the arm changes them.
-        runtime: of the main run.
+        runtime: runtime section of the main run.
     """
     began = time.monotonic()
     main = runtime.folder
@@ -72,7 +72,7 @@ def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> ArmRecord:
         rings=main.data,
         out=folder.evaluation(last),
         work=folder.work("eval"),
-        overwrite=True,  # the arm's own folder: a kill after its evaluation leaves one there
+        overwrite=True,  # the arm's own folder: a kill after its evaluation leaves a summary there
     )
     record = replace(summarise(run, folder, stages, summary, main), seconds=time.monotonic() - began)
     record.write(main.arm(run.name))
@@ -85,7 +85,7 @@ def _stage_view(view: ArmView, stage: StageSection) -> RlView:
 
 
 def _pool(view: ArmView, stage: str, runtime: RuntimeSection) -> list[Problem]:
-    """The problems of a stage; the filter before it runs with the settings of its parent."""
+    """Return the problems of a stage; the filter before it runs with the settings of its parent."""
     declared = BY_NAME[stage]
     if not declared.is_filtered or view.filter is None:
         return load_split(runtime, "train")
@@ -95,7 +95,7 @@ def _pool(view: ArmView, stage: str, runtime: RuntimeSection) -> list[Problem]:
 
 
 def _clear(folder: RunFolder) -> None:
-    """Remove the arm's folder, whose summary is published; work that was set aside for other settings stays."""
+    """Remove the arm's folder after its summary is published; keep work of other settings."""
     work = folder.root / "work"
     for path in [*folder.root.iterdir(), *(work.iterdir() if work.is_dir() else ())]:
         if path.is_symlink() or not path.is_dir():
@@ -107,7 +107,7 @@ def _clear(folder: RunFolder) -> None:
 
 
 def summarise_main(run: ArmRun, runtime: RuntimeSection) -> ArmRecord:
-    """The main run's own stage 1 as the arm that it is; writes and returns arms/NAME.json."""
+    """Summarise the main run's own stage 1 as an arm; write and return arms/NAME.json."""
     folder = runtime.folder
     summary = EvaluationSummary.load(folder.evaluation(RL_STAGES[0]))
     record = summarise(run, folder, RL_STAGES[:1], summary, folder)
@@ -118,7 +118,7 @@ def summarise_main(run: ArmRun, runtime: RuntimeSection) -> ArmRecord:
 def summarise(
     run: ArmRun, folder: RunFolder, stages: Sequence[str], summary: EvaluationSummary, main: RunFolder
 ) -> ArmRecord:
-    """The record of an arm, from the stages and the evaluation in its folder; `main` is the run it belongs to."""
+    """Return the record of an arm, from the stages and the evaluation in its folder; `main` is its run."""
     for stage in stages:
         require_published_metrics(folder, stage)
     metrics = [line for stage in stages for line in _lines(folder.metrics(stage))]
@@ -141,16 +141,16 @@ def summarise(
 
 
 def require_published_metrics(folder: RunFolder, stage: str) -> None:
-    """Raise ConfigError unless a stage's metrics are the ones that its checkpoint was published with."""
+    """Raise ConfigError unless a stage's metrics are those that its checkpoint was published with."""
     path, checkpoint = folder.metrics(stage), folder.checkpoint(stage)
-    wanted = Manifest.load(checkpoint).facts.get("metrics_sha256")
-    if not path.is_file() or sha256_of(path) != wanted:
+    expected = Manifest.load(checkpoint).facts.get("metrics_sha256")
+    if not path.is_file() or sha256_of(path) != expected:
         what = "differs from what was published" if path.is_file() else "is missing"
         raise ConfigError(f"{path}: {what}; delete {checkpoint / MANIFEST} and run the stage again")
 
 
 def sealed_accuracy(summary: EvaluationSummary) -> float:
-    """avg@1 over the three sealed rings together."""
+    """Return avg@1 over the three sealed rings together."""
     (value,) = (
         row.value
         for row in summary.scores
@@ -160,7 +160,7 @@ def sealed_accuracy(summary: EvaluationSummary) -> float:
 
 
 def link(target: Path, at: Path) -> None:
-    """A folder of another run under a name of this one."""
+    """Link a folder of another run under a name in this run."""
     at.parent.mkdir(parents=True, exist_ok=True)
     if not at.is_symlink():
         at.symlink_to(target.resolve(), target_is_directory=True)

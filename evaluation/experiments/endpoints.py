@@ -1,7 +1,7 @@
-"""What an experiment arm is compared by: endpoints fixed beforehand, and its curve on four axes of cost.
+"""`endpoints` and `curve`: predefined endpoints of an experiment arm, and its curve on four axes of cost.
 
-All but `accuracy` are measured on raw rollouts before selection, so that RoC cannot improve them by picking. Levels are
-over the last third of the steps (rounded up), shares pooled over their cases where the counts are stored.
+All endpoints except `accuracy` use raw rollouts before selection, so that RoC cannot improve them by picking. Levels
+cover the last third of the steps (rounded up); shares are pooled over their cases where the counts are stored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from records.arm_record import CurvePoint
 
 AXES = ("step", "rollouts", "sampled_tokens", "seconds")
-"""Units of cost of a curve; cumulative but for the step."""
+"""Units of cost of a curve; all except the step are cumulative."""
 MEANS = (
     "first_call_success_frac",
     "response_len_mean",
@@ -32,7 +32,7 @@ CURVES = ("accuracy", "tool_error_frac_correct", "response_len_correct_mean")
 
 
 def endpoints(metrics: Sequence[Mapping[str, Any]], test_accuracy: float) -> dict[str, float]:
-    """Endpoints of one arm; a quantity without a case is left out.
+    """Return the endpoints of one arm; a quantity without a case is left out.
 
     Args:
         metrics: lines of the stages' metrics, in order of steps.
@@ -62,7 +62,7 @@ def endpoints(metrics: Sequence[Mapping[str, Any]], test_accuracy: float) -> dic
 
 
 def last_third(lines: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The last third, rounded up.
+    """Return the last third, rounded up.
 
     >>> [line["step"] for line in last_third([{"step": s} for s in range(7)])]
     [4, 5, 6]
@@ -71,7 +71,7 @@ def last_third(lines: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]
 
 
 def slope_of(points: Sequence[tuple[float, float | None]]) -> float | None:
-    """Least-squares slope over the points that have a value; None for fewer than two.
+    """Return the least-squares slope over the points that have a value; None for fewer than two.
 
     >>> slope_of([(0, 1.0), (1, None), (2, 5.0)]), slope_of([(0, 1.0)])
     (2.0, None)
@@ -83,10 +83,10 @@ def slope_of(points: Sequence[tuple[float, float | None]]) -> float | None:
 
 
 def curve(metrics: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
-    """One point per step: cost so far in four units, and what was reached.
+    """Return one point per step: cost so far in four units, and what was reached.
 
-    Seconds are those of rollout and update on the machine at hand; grading, bringing weights to the engine, saving and
-    starting are left out.
+    Seconds are those of rollout and update on the machine of the run; grading, loading weights into the engine, saving
+    and starting are left out.
 
     >>> points = curve([{"step": 1, "num_rollouts": 8, "num_sampled_tokens": 90, "accuracy": 0.5}] * 2,
     ...                [{"step": 1, "rollout_s": 1.0, "update_s": 0.5}] * 2)

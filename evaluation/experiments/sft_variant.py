@@ -1,4 +1,4 @@
-"""An SFT checkpoint beside the run's own, for arms: other seeds, or a teacher with other habits."""
+"""`make_origin`: an additional SFT checkpoint for arms: other seeds, or a teacher with other habits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trainer.stages.base_checkpoint import make_base
 
 
 def make_origin(name: str, view: OriginView, runtime: RuntimeSection) -> Manifest:
-    """Train origins/NAME/checkpoints/sft; documents and tokenizer are the run's own unless the teacher changes.
+    """Train origins/NAME/checkpoints/sft with the run's documents and tokenizer, unless the teacher changes.
 
     Args:
         name: an origin of the arms file.
         view: its sections as the origin changes them.
-        runtime: of the main run.
+        runtime: runtime section of the main run.
     """
     main = runtime.folder
     paths = runtime.paths.model_copy(update={"results": str(main.origins)})

@@ -1,4 +1,4 @@
-"""`behaviour`: numbers beside a score, such as ends, lengths, tool calls and lost samples."""
+"""`behaviour`: numbers reported with a score, such as ends, lengths, tool calls and lost samples."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Metrics = Callable[[Sequence["GradedRollout"]], dict[str, float]]
 
 
 def behaviour(trajectories: Sequence[GradedRollout], metrics: Metrics) -> dict[str, float]:
-    """Numbers of the samples behind one score; `metrics` are those of training.
+    """Return numbers of the samples of one score; `metrics` are those of training.
 
-    Shares are of the samples that were graded, but for infra_failed_frac, the share that was lost.
+    Shares refer to the graded samples, except infra_failed_frac, the share that was lost.
     """
     from records.trajectory import StopReason
 

@@ -1,4 +1,4 @@
-"""BFCL's numbers as score rows: categories, the three groups and the weighted whole, with intervals."""
+"""`function_scores`: BFCL's categories, three groups and weighted total as score rows with intervals."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ DRAWS = 1000
 def function_scores(
     problems: Sequence[Problem], trajectories: Sequence[GradedRollout], about: Slice
 ) -> list[Score]:
-    """The plain average over entries, and with all 17 categories the v3 score and its three groups.
+    """Return the plain average over entries and, with all 17 categories, the v3 score and its three groups.
 
-    Without all of them there is no v3 score: a missing category would count as 0.
+    Without all categories there is no v3 score, because a missing one would count as 0.
     """
     outcomes = outcomes_of(trajectories, about.grader)
     rows = score(outcomes, about)
@@ -60,7 +60,7 @@ def function_scores(
 def function_row(
     declared: Benchmark, problems: Sequence[Problem], trajectories: Sequence[GradedRollout], about: Slice
 ) -> FunctionCallNumbers:
-    """Accuracy per category and the weighted scores with and without known defects, for the summary."""
+    """Return accuracy per category and the weighted scores with and without known defects, for the summary."""
     outcomes = outcomes_of(trajectories, about.grader)
     bad = {problem for issue in declared.known_issues for problem in issue.problems}
     all_of_them = _by_category(problems, outcomes)
@@ -88,7 +88,7 @@ def _weighted(by_category: Mapping[str, list[float]], formula: Any) -> dict[str,
 
 
 def _by_category(problems: Sequence[Problem], outcomes: Mapping[str, list[float]]) -> dict[str, list[float]]:
-    """Category -> mean outcome of each of its entries, in the order of the entries."""
+    """Return category -> mean outcome of each of its entries, in the order of the entries."""
     found: dict[str, list[float]] = {}
     for problem in problems:
         if problem.id in outcomes:
@@ -97,9 +97,9 @@ def _by_category(problems: Sequence[Problem], outcomes: Mapping[str, list[float]
 
 
 def _resampled(by_category: Mapping[str, list[float]], seed: int) -> dict[str, Any]:
-    """Category -> its accuracy in each draw of entries.
+    """Return category -> its accuracy in each draw of entries.
 
-    The four kinds of conversation tell the same stories, so they are drawn together when they are complete.
+    The four kinds of conversation share their entries, so a complete set of them is drawn together.
     """
     rng = np.random.default_rng(seed)
     accuracy: dict[str, Any] = {}

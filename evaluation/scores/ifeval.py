@@ -1,4 +1,4 @@
-"""IFEval's four numbers as score rows: prompts and instructions, strict and loose, each with its interval."""
+"""`instruction_scores`: IFEval's four numbers as score rows: prompts and instructions, strict and loose."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RESAMPLES = 2000
 
 
 def instruction_scores(trajectories: Sequence[GradedRollout], about: Slice) -> list[Score]:
-    """avg@k over prompts (all instructions followed) and instructions@k (share of instructions), per grader.
+    """Return avg@k over prompts (all instructions followed) and instructions@k (share of instructions), per grader.
 
-    Instructions of one prompt stand or fall together, so the interval of the second draws prompts.
+    Instructions of one prompt are correlated, so the interval of instructions@k draws prompts.
     """
     rows = []
     for grader in GRADERS:
@@ -69,7 +69,7 @@ def _instructions(trajectories: Sequence[GradedRollout], about: Slice, like: Sco
 
 
 def instruction_row(trajectories: Sequence[GradedRollout], about: Slice) -> InstructionNumbers:
-    """The four numbers of one evaluation, for the summary."""
+    """Return the four numbers of one evaluation, for the summary."""
     return InstructionNumbers(
         checkpoint=about.checkpoint,
         benchmark=about.benchmark,

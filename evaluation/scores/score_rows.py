@@ -1,4 +1,4 @@
-"""From graded samples to score rows: avg@k, pass@k, controls and behaviour, each with its interval."""
+"""`score`, `consensus`, `control_scores`: score rows with intervals from graded samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """What a score is about."""
+    """The subject of a score: checkpoint, benchmark, control and settings."""
 
     checkpoint: str
     benchmark: str
@@ -43,7 +43,7 @@ class Slice:
 
 
 def outcomes_of(trajectories: Sequence[GradedRollout], grader: str) -> dict[str, list[float]]:
-    """Question -> 0/1 per sample. Lost samples are left out, never counted wrong."""
+    """Return question -> 0/1 per sample. Lost samples are left out, not counted as wrong."""
     outcomes: dict[str, list[float]] = {}
     for trajectory in trajectories:
         reward = reward_of(trajectory.verdicts[grader].verdict)
@@ -53,7 +53,7 @@ def outcomes_of(trajectories: Sequence[GradedRollout], grader: str) -> dict[str,
 
 
 def score(outcomes: Mapping[str, list[float]], about: Slice) -> list[Score]:
-    """avg@k with its interval; pass@k and pass^k too when there are several samples a question."""
+    """Return avg@k with its interval; with several samples per question, also pass@k and pass^k."""
     if not outcomes:
         return []
     fewest = min(len(values) for values in outcomes.values())
@@ -89,13 +89,13 @@ def consensus(
     vote: Callable[[GradedRollout], str | None] | None = None,
     policy: GradePolicy | None = None,
 ) -> list[Score]:
-    """cons@k: is the answer that most samples give right? Answers that tie for the lead share the credit.
+    """Return cons@k: whether the answer of most samples is right. Answers that tie for the lead share the credit.
 
     Args:
-        trajectories: graded samples; nothing comes back unless every question has several.
-        about: what the score is about.
-        vote: the answer of a sample; default: what the grader found. Samples without a readable answer never vote.
-        policy: what the grader calls equal.
+        trajectories: graded samples; the result is empty unless every question has several.
+        about: the subject of the score.
+        vote: the answer of a sample; default: the answer that the grader found. An unreadable answer has no vote.
+        policy: the policy that decides which answers are equal.
     """
     answer_of = vote or (lambda trajectory: trajectory.verdicts[about.grader].extracted)
     policy = policy or GradePolicy()
@@ -118,7 +118,7 @@ def consensus(
 def without_known_issues(
     outcomes: Mapping[str, list[float]], issues: Sequence[KnownIssue], about: Slice
 ) -> list[Score]:
-    """The average without the rows that are known to be defective; empty when none of them was asked."""
+    """Return the average without rows with known defects; empty when the plan includes none of them."""
     bad = {problem for issue in issues for problem in issue.problems}
     kept = {question: values for question, values in outcomes.items() if question not in bad}
     if len(kept) == len(outcomes) or not kept:
@@ -128,7 +128,7 @@ def without_known_issues(
 
 
 def _of_questions(first: Score, metric: str, by_question: Mapping[str, float], about: Slice) -> Score:
-    """A number that each question has once, such as pass@k, in the place of the average."""
+    """Return the row of a number per question, such as pass@k, in place of the average."""
     spread = score_interval(
         {question: [value] for question, value in by_question.items()},
         seed=about.seed,
@@ -147,7 +147,7 @@ def _of_questions(first: Score, metric: str, by_question: Mapping[str, float], a
 
 
 def chance(problems: Sequence[Problem]) -> float:
-    """Share of questions that the best constant answer of each family gets right.
+    """Return the share of questions that the best constant answer of each family gets right.
 
     >>> from records.problem import Problem
     >>> answers = {"a": "1", "b": "1", "c": "2", "d": "3"}
@@ -161,9 +161,9 @@ def chance(problems: Sequence[Problem]) -> float:
 
 
 def shuffled_golds(problems: Sequence[Problem], seed: int) -> dict[str, Problem]:
-    """Each problem with the gold of another of its family: whoever still scores has guessed, or seen the key.
+    """Return each problem with the gold of another in its family: a score above chance reveals guessing or leakage.
 
-    A problem alone in its family has no other gold and is left out.
+    A problem that is alone in its family has no other gold and is left out.
     """
     families: dict[str, list[Problem]] = {}
     for problem in sorted(problems, key=lambda p: p.id):
@@ -184,7 +184,7 @@ def shuffled_golds(problems: Sequence[Problem], seed: int) -> dict[str, Problem]
 def control_scores(
     problems: Sequence[Problem], trajectories: Sequence[GradedRollout], policy: GradePolicy, about: Slice
 ) -> list[Score]:
-    """Shortcut controls that need no sampling: golds permuted within a family, a mute model, the best constant."""
+    """Return controls without sampling: golds permuted within a family, a mute model, the best constant answer."""
     by_id = shuffled_golds(problems, about.seed)
     strict = replace(policy, graders=(GraderName.STRICT,))
     permuted: dict[str, list[float]] = {}
@@ -224,7 +224,7 @@ def control_scores(
 
 
 def disagreements(trajectories: Sequence[GradedRollout]) -> list[GraderDisagreement]:
-    """Samples on which the two graders differ; samples that a grader lost are left out."""
+    """Return samples on which the two graders differ; samples that a grader lost are left out."""
     strict, compat = (grader.value for grader in EVAL_GRADERS)
     return [
         GraderDisagreement(

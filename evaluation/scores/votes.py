@@ -1,8 +1,8 @@
-r"""cons@k: which answers of one question vote together, and which samples vote at all.
+r"""`grouped`: groups the answers of one question into votes for cons@k.
 
-Two answers are one where the benchmark's own grader calls them equal. All answers graded right equal the gold, hence
-each other; a wrong one never joins them. Wrong answers are joined along chains of equality, so that neither the groups
-nor the score depend on the order of the samples. Ties share the credit (`records.statistics.cons_at_k`).
+Two answers are one if the benchmark's own grader calls them equal. All answers graded right equal the gold, hence each
+other; a wrong one never joins them. Wrong answers join along chains of equality, so neither the groups nor the score
+depend on the order of the samples. Ties share the credit (`records.statistics.cons_at_k`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from records.verdict import Verdict, VerdictKind
 from verifier.graders.policy import GradePolicy
 
 VOTING = frozenset({VerdictKind.CORRECT, VerdictKind.WRONG})
-"""An answer that was not found, could not be read, was too heavy, or was never judged, has no vote."""
+"""Verdicts without a vote: the answer was missing, unreadable, too heavy, or not judged."""
 MAX_VOTE_CHARS = 300
-"""Longer wrong answers join only those with the same text: comparing them all would cost more than the vote tells."""
+"""Longer wrong answers join only those with the same text, because comparing all pairs would take too long."""
 
 Equal = Callable[[str, str], bool]
 
@@ -30,14 +30,14 @@ class Vote:
 
 
 def vote_of(verdict: Verdict, answer: str | None, policy: GradePolicy) -> Vote | None:
-    """The vote of a graded sample; None where it has none.
+    """Return the vote of a graded sample; None where it has none.
 
-    The integer rule calls wrong what is no integer literal at all; such an answer has no vote either.
+    The integer rule rejects an answer that is no integer literal; such an answer has no vote.
 
     Args:
-        verdict: what the grader made of the sample.
-        answer: its answer, such as the option behind a letter.
-        policy: the grader's.
+        verdict: the grader's verdict of the sample.
+        answer: its answer, such as the option of a letter.
+        policy: the grader's policy.
 
     >>> vote_of(Verdict(id="a", verdict=VerdictKind.UNPARSED), "?", GradePolicy()) is None
     True
@@ -54,7 +54,7 @@ def vote_of(verdict: Verdict, answer: str | None, policy: GradePolicy) -> Vote |
 
 
 def grouped(votes: Sequence[Vote | None], equal: Equal) -> list[str | None]:
-    """The group of each vote, None where there is none.
+    """Return the group of each vote, None where there is none.
 
     `equal` need not be transitive: 45 equals 45%, and 45% equals 0.45.
 
@@ -76,7 +76,7 @@ def grouped(votes: Sequence[Vote | None], equal: Equal) -> list[str | None]:
 
 
 def equality(policy: GradePolicy) -> Equal:
-    r"""When the grader of `policy` calls two answers equal, whichever of them is the gold.
+    r"""Return the equality of the grader of `policy`, with either answer as the gold.
 
     >>> equality(GradePolicy())("0.5", r"\frac12"), equality(GradePolicy(integer_only=True))("4", r"\frac82")
     (True, False)

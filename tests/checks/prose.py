@@ -19,10 +19,13 @@ CLEAN = (
     "analysis/",
     "docs/ablations.md",
     "docs/analysis.md",
+    "evaluation/",
     "records/arm_record.py",
     "records/evaluation.py",
     "records/stored.py",
     "records/token_table.py",
+    "sandbox/",
+    "verifier/",
 )
 """Paths that the check covers; a path joins once it is clean."""
 WORDS: dict[str, str] = {

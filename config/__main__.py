@@ -1,4 +1,4 @@
-"""`python -m config COMMAND`: show a resolved configuration; write and check what is generated from the model."""
+"""`python -m config COMMAND`: show a resolved configuration; write and check the files generated from the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def show(
     overrides: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of YAML.")] = False,
 ) -> None:
-    """Print the whole configuration that files and overrides give; a wrong one is one line and status 2."""
+    """Print the resolved configuration; an invalid one gives one line and status 2."""
     with one_line_errors():
         from config.reference import as_yaml
         from config.resolve import resolve
@@ -35,7 +35,7 @@ def show(
 
 @app.command()
 def schema(out: Annotated[Path | None, typer.Option(help="Default: config/schema.json.")] = None) -> None:
-    """Write the JSON schema, by which editors complete and check YAML files."""
+    """Write the JSON schema, with which editors complete and check YAML files."""
     _write(out, "schema.json")
 
 
@@ -47,7 +47,7 @@ def docs(out: Annotated[Path | None, typer.Option(help="Default: docs/configurat
 
 @app.command()
 def check() -> None:
-    """Exit 1 when a preset does not resolve or a generated file is not what the model says."""
+    """Exit 1 when a preset does not resolve, or a generated file differs from the model."""
     with one_line_errors():
         from config.reference import faults
 

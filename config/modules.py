@@ -1,6 +1,6 @@
-"""Modules that a configuration names: a reward and a tool of the user's, imported once before the first job.
+"""`check_modules`: imports the user's reward and tool modules once before the first job.
 
-Their code runs in a process of its own: it may print, hang or leave, and harms nothing here.
+Their code runs in a separate process, where it may print, hang or exit without effect on the command.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from config.model import Config
 from records.errors import ConfigError
 
 LIMIT_S = 120.0
-"""For the imports of the user's module on a loaded machine."""
+"""Limit for importing the user's module on a loaded machine."""
 SHIPPED = "trainer.selection.reward"
-"""The module of the rewards that come with the suite; read, not run."""
+"""The module of the suite's own rewards, whose source is read instead of imported."""
 _PROGRAM = """
 import importlib, json, os, sys
 out = os.fdopen(os.dup(1), "w")
@@ -51,7 +51,7 @@ os._exit(0)
 
 
 def check_modules(config: Config) -> None:
-    """Raises ConfigError when `objective.reward` or `rollout.tool.own` names what cannot be used."""
+    """Raise ConfigError if `objective.reward` or `rollout.tool.own` names an unusable module."""
     reward, tool = config.objective.reward, config.rollout.tool.own
     if reward is not None:
         module, _, name = reward.partition(":")
@@ -83,7 +83,7 @@ def _shipped_fault(name: str) -> str | None:
 
 @cache
 def _fault(kind: str, module: str, name: str) -> str | None:
-    """What is wrong with a module, or None."""
+    """Return the fault of a module, or None."""
     path = os.pathsep.join(part for part in (os.getcwd(), *sys.path) if part)
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, kind, module, name],
@@ -94,14 +94,14 @@ def _fault(kind: str, module: str, name: str) -> str | None:
         start_new_session=True,
     )
     try:
-        told, _ = process.communicate(timeout=LIMIT_S)
+        reply, _ = process.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         return f"its import did not end within {LIMIT_S:g} s"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    if not told:
+    if not reply:
         return "its import ended the process"
-    found = json.loads(told)
+    found = json.loads(reply)
     return None if found is None else " ".join(str(found).split())[:300]

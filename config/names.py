@@ -1,6 +1,6 @@
-"""Names of what other packages declare, so that a wrong one is refused before the first job.
+"""`benchmark_names`: names that packages above declare, so that `resolve` can refuse a wrong one.
 
-A package declares by files, and a file is found without its import: `tests/config/test_names.py` compares.
+A package declares by files, which are found without importing them; `tests/config/test_names.py` compares.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ RESERVED_RUNS = ("reference", "baselines")
 
 
 def benchmark_names() -> tuple[str, ...]:
-    """What a plan may name: `POOLED`, and one benchmark for each file of verifier/benchmarks."""
+    """Return the benchmarks that a plan may name: `POOLED`, and one for each file of verifier/benchmarks."""
     return POOLED, *declared_names(ROOT / "verifier" / "benchmarks")
 
 
 def declared_names(folder: Path) -> tuple[str, ...]:
-    """The module names below a folder, sorted, with '-' between folders.
+    """Return the module names below a folder, sorted, with '-' between folders.
 
     >>> declared_names(ROOT / "verifier" / "benchmarks" / "procedural")
     ('composition', 'dev', 'family', 'numbers')

@@ -1,4 +1,4 @@
-"""The objective's part of the configuration: GRPO, RoC and what experiments change in them."""
+"""`ObjectiveSection`: GRPO, RoC and the settings that experiments change in them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class RocSelection(StrEnum):
 
 
 class RocTransform(StrEnum):
-    """What is done to the penalties of the positives before the draw; all but `as_is` are experiment arms."""
+    """Change to the penalties of the positives before the draw; all but `as_is` are experiment arms."""
 
     AS_IS = "as_is"
     PERMUTED = "permuted"
     """Shuffled among the positives by the seeded stream: same weights, no information."""
     INVERTED = "inverted"
-    """Weights p_total + epsilon: the worst likeliest."""
+    """Weights p_total + epsilon: the worst rollout is the likeliest."""
 
 
 class RocSection(Section):
@@ -38,7 +38,7 @@ class RocSection(Section):
     use_p_err: bool
     use_p_format: bool
     use_repetition: bool
-    """Add the share of repeated n-grams to the penalty: what the paper tried and dropped (section 4.3.1)."""
+    """Adds the share of repeated n-grams to the penalty; the paper tried and dropped this (section 4.3.1)."""
     transform: RocTransform
     """as_is; permuted and inverted are experiment arms."""
 
@@ -73,31 +73,31 @@ class ObjectiveSection(Section):
     updates_per_step: Positive
     """Optimizer updates per rollout batch. At 1 the ratio is 1 and the clip never acts."""
     grader: Literal["strict", "rstar_compat"]
-    """Which grader's verdict becomes the reward."""
+    """Grader whose verdict becomes the reward."""
     reward: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")] | None
-    """Own reward as package.module:function, (Problem, Rollout) -> Verdict; null: the grader."""
+    """User's reward as package.module:function, (Problem, Rollout) -> Verdict; null: the grader."""
     reward_limit_s: PositiveFloat
-    """Wall seconds that an own reward has for one rollout; after that the rollout is not graded, by our fault."""
+    """Wall seconds of a user's reward per rollout; a rollout over this limit is not graded."""
     reward_flip: Frac
-    """Share of the 0/1 rewards that are flipped by a seeded draw; an experiment, 0 otherwise."""
+    """Share of the 0/1 rewards that a seeded draw flips; an experiment, 0 otherwise."""
     penalty_weight: Annotated[float, Field(ge=0.0, lt=1.0)]
-    """Taken off the reward times the share of failed calls; 0 in the paper, which selects instead."""
+    """Weight of the share of failed calls, subtracted from the reward; 0 in the paper, which selects instead."""
     overlong: Literal["penalise", "filter"]
-    """Rollouts that the response budget ended, in a turn or before a tool response, earn 0, or leave baseline and loss:
-    what the paper tried and dropped (section 4.3.1)."""
+    """Rollouts that the response budget ended, in a turn or before a tool response, earn 0, or leave baseline and loss;
+    the paper tried and dropped the latter (section 4.3.1)."""
     advantage: Literal["group", "correct_only"]
-    """Normalised within the group, or 1 for correct rollouts and no others (rejection fine-tuning)."""
+    """Normalised within the group, or 1 for correct rollouts only (rejection fine-tuning)."""
     kl_weight: Annotated[float, Field(ge=0.0)]
-    """Of the KL to the stage's first policy; 0 in the paper (section 2.2.1)."""
+    """Weight of the KL to the stage's first policy; 0 in the paper (section 2.2.1)."""
     entropy_weight: Annotated[float, Field(ge=0.0)]
-    """Of the entropy bonus; 0 in the paper (section 2.2.3)."""
+    """Weight of the entropy bonus; 0 in the paper (section 2.2.3)."""
     optimizer: OptimizerSection
     micro_batch_tokens: Positive
     """Most tokens (padding included) in one forward pass, at least one rollout; changes rounding only."""
     layout: Literal["padded", "packed"]
-    """padded: rectangles of rows of similar length; packed: rows end to end, a group's prompt computed once, nothing
-    padded. Same gradients up to rounding; padded is faster for very small models, packed for all others."""
+    """padded: rectangles of rows of similar length; packed: rows end to end without padding, with a group's prompt
+    computed once. Gradients are equal up to rounding; padded is faster for very small models, packed for all others."""
     compute: Literal["float32", "bfloat16"]
-    """Type of the matrix products of training. Weights, sums and optimizer are float32 in either case."""
+    """Type of the matrix products of training. Weights, sums and optimizer are always float32."""
     checkpoint_activations: bool
-    """Keep one activation per layer and compute the rest twice: less memory, about a third more work."""
+    """Keep one activation per layer and recompute the rest: less memory, about a third more work."""

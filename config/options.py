@@ -45,7 +45,7 @@ OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a command takes its configuration from: a rule's JSON, or files and overrides."""
+    """The source of a command's configuration: a rule's JSON, or files and overrides."""
 
     sections: str | None = None
     runtime: Path | None = None
@@ -55,16 +55,16 @@ class Source:
     def read(
         self, command: Command[V], view_of: Callable[[Config], V] | None = None
     ) -> tuple[V, RuntimeSection]:
-        """The view of a command, and the runtime.
+        """Return the view of a command, and the runtime section.
 
         Args:
             command: decides the view.
-            view_of: makes the view of an experiment from a configuration; a rule passes the view already made.
+            view_of: makes the view of an experiment from a configuration; a rule passes the finished view.
 
         Raises:
             ConfigError: a value is wrong, or both sources are given.
         """
-        # Set before torch loads: its threads spin while they wait. Beside another load two of them take 18 s for an
+        # Set before torch loads: its waiting threads spin. On a loaded machine two spinning threads take 18 s for an
         # update of the tiny model, which takes 1.2 s when they sleep.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         if (self.sections or self.runtime) and (self.config or self.overrides):
@@ -77,7 +77,7 @@ class Source:
 
 
 def configured(function: Callable[Concatenate[Source, P], R]) -> Callable[..., R]:
-    """Give a command the options of `Source` after its own; its errors become one line and status 2."""
+    """Add the options of `Source` to a command; its errors become one line and status 2."""
 
     @one_line_errors()
     @wraps(function)
@@ -96,7 +96,7 @@ def configured(function: Callable[Concatenate[Source, P], R]) -> Callable[..., R
 
 
 def read_runtime(path: Path) -> RuntimeSection:
-    """The section runtime of a run, as the workflow wrote it. Raises ConfigError when it cannot be read."""
+    """Read the runtime section of a run, as the workflow wrote it; ConfigError when it cannot be read."""
     try:
         return RuntimeSection.model_validate_json(path.read_bytes())
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What is generated from the configuration model: config/schema.json and docs/configuration.md.
+"""`faults`: the files generated from the configuration model: config/schema.json and docs/configuration.md.
 
-Both are read off `json_schema()` and the preset files, so a key, a bound or a meaning is written once, in
-`config/model.py`. `faults` says where a stored file, or a preset, is behind.
+Both come from `json_schema()` and the preset files, so `config/model.py` is the only place of a key, a bound or a
+meaning. `faults` lists stored files and presets that are out of date.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from config.scalars import dump
 from records.errors import ConfigError
 
 PRESETS = ("tiny", "micro", "smol", "small", "released", "paper")
-"""All presets, smallest cost first, but for the default at the head."""
+"""All presets except the default, smallest cost first."""
 
 HEAD = """\
 # Configuration
 
 <!-- Written by `python -m config docs` from config/model.py and the presets; do not edit. -->
 
-`config/tiny.yaml` gives every key a value and is the default preset. Every other file overrides some keys and holds
-nothing else; the head of a preset states its needs, its cost and what refuses it today. Mappings merge deeply, lists
-are replaced whole. YAML 1.2 applies: `1e-6` is a number, `off` a word, `010` ten.
+`config/tiny.yaml` gives every key a value and is the default preset. Every other file overrides some keys; the head of
+a preset states its requirements, its cost and the error that stops it today. Mappings merge deeply, lists are replaced
+whole. YAML 1.2 applies: `1e-6` is a number, `off` a word, `010` ten.
 
 Sources of a value, the weakest first:
 
 1. `config/tiny.yaml`
 2. files in their order: `--config` of a command, `--configfile` of Snakemake or `configfile` of a workflow profile
 3. `--set key=value` of a command, `--config key=value` of Snakemake (nested values are text there; use a file)
-4. `--profile paper` of `python -m evaluation run`; sources 3 and 5 win over it
+4. `--profile paper` of `python -m evaluation run`; sources 3 and 5 override it
 5. an option of a command with the same meaning, such as `-k`, `--temperature` or `--data`
 
-On Snakemake's command line `--configfile` replaces a profile's own file: name both. Each `snakemake` call prints its
+On Snakemake's command line `--configfile` replaces a profile's own file, so name both. Each `snakemake` call prints its
 sources. `null` removes a plan (`eval.plans.NAME: null`), empties a list, and switches `arms`, `sft.noise` and
 `rl.filter` off.
 
@@ -73,7 +73,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A file and what it must hold."""
+    """A file and its required content."""
 
     path: Path
     command: str
@@ -81,7 +81,7 @@ class Generated:
 
 
 def as_yaml(config: Config) -> str:
-    """A whole configuration in the layout of tiny.yaml, keys in the order of the model."""
+    """Format a whole configuration as tiny.yaml, with keys in the order of the model."""
     return dump(config.model_dump(mode="json"))
 
 
@@ -104,7 +104,7 @@ def docs_text() -> str:
 
 
 def faults() -> list[str]:
-    """Presets that do not resolve and generated files that differ, one line each."""
+    """Return presets that do not resolve and generated files that differ, one line each."""
     found = []
     for path in sorted(DEFAULTS.parent.glob("*.yaml")):
         try:
@@ -114,12 +114,12 @@ def faults() -> list[str]:
     for item in GENERATED:
         stored = item.path.read_text(encoding="utf-8") if item.path.is_file() else None
         if stored != item.text():
-            found.append(f"{item.path.name} is not what config/ says; rewrite it with `{item.command}`")
+            found.append(f"{item.path.name} differs from config/; rewrite it with `{item.command}`")
     return found
 
 
 def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values of a nested mapping.
+    """Yield dotted keys and values of a nested mapping.
 
     >>> list(leaves({"a": {"b": 1, "c": [2]}, "d": None}))
     [('a.b', 1), ('a.c', [2]), ('d', None)]
@@ -132,7 +132,7 @@ def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _tables(schema: Any) -> list[tuple[list[str], Any]]:
-    """Sections with their model, those of one model together."""
+    """Return sections with their model; sections of one model form one entry."""
     tables: list[tuple[list[str], Any]] = []
     for section, model in _sections(schema, schema, ""):
         if tables and tables[-1][1] is model:
@@ -143,7 +143,7 @@ def _tables(schema: Any) -> list[tuple[list[str], Any]]:
 
 
 def _sections(schema: Any, model: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Every mapping of the configuration that has keys of its own, with its dotted name."""
+    """Yield every mapping of the configuration that has its own keys, with its dotted name."""
     for name, field in model["properties"].items():
         dotted = f"{prefix}{name}"
         inner = _model_of(schema, field)
@@ -175,7 +175,7 @@ def _resolved(schema: Any, field: Any) -> Any:
 
 
 def _model_of(schema: Any, field: Any) -> Any:
-    """The mapping that a field holds or may hold, or None."""
+    """Return the mapping that a field may hold, or None."""
     (target, *others) = [
         _resolved(schema, item) for item in field.get("anyOf", [field]) if item.get("type") != "null"
     ]
@@ -219,7 +219,7 @@ def _default(defaults: Mapping[str, Any], dotted: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """A YAML value on one line.
+    """Format a YAML value on one line.
 
     >>> [_value(v) for v in (None, True, 5e-4, 1e-6, [0.9, 0.95], "all", {"a": None})]
     ['null', 'true', '0.0005', '1e-6', '[0.9, 0.95]', 'all', '{a: null}']

@@ -1,6 +1,6 @@
-"""From files and overrides to one checked Config: the only way in, for commands and for Snakemake alike.
+"""`resolve`: makes one checked Config of files and overrides, for commands and for Snakemake.
 
-Later files win over earlier ones, `--set` over files; mappings merge deeply, lists are replaced whole.
+Later files override earlier ones, and `--set` overrides files; mappings merge deeply, lists are replaced whole.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULTS = Path(__file__).with_name("tiny.yaml")
 def resolve(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Config:
     """Defaults, then `files` in order, then `overrides` of the form a.b=value (value read as YAML).
 
-    Raises ConfigError for whatever a job would refuse and the settings alone can tell.
+    Raises ConfigError for every contradiction that the settings alone reveal.
     """
     merged = read_yaml(DEFAULTS)
     for path in files:
@@ -38,7 +38,7 @@ def resolve(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Config
 
 
 def decided(config: Config) -> Config:
-    """The configuration, after what is more than values: the modules that it names, the arms of its default run."""
+    """Return the configuration after checking the modules that it names and the arms of its default run."""
     from config.arms import config_of_arm, configured
 
     check_modules(config)
@@ -55,11 +55,11 @@ def resolve_mapping(
 
     Args:
         mapping: every section with every key.
-        source: what to call it in a message.
-        may_idle: let pass a setting that never acts, as an experiment arm leaves some of its preset's.
+        source: name of the mapping in a message.
+        may_idle: accept a setting that never acts, as an experiment arm leaves some of its preset's.
     """
     try:
-        # Through JSON, because strict models take enum values as strings only from there.
+        # Through JSON, because strict models accept enum values as strings only from JSON.
         config = Config.model_validate_json(json.dumps(as_declared(mapping, Config), default=str))
     except ValidationError as error:
         lines = [_explain(item) for item in error.errors()]
@@ -88,14 +88,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _problem(error: Exception) -> str:
-    """What is wrong, and in which line."""
+    """Return the fault and its line."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
-    said = problem or str(error).splitlines()[0]
-    return said if mark is None else f"line {mark.line + 1}: {said}"
+    message = problem or str(error).splitlines()[0]
+    return message if mark is None else f"line {mark.line + 1}: {message}"
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Deep merge; neither argument is changed.
+    """Merge deeply; neither argument changes.
 
     >>> merge({"a": {"x": 1, "y": [1, 2]}}, {"a": {"y": [3]}})
     {'a': {'x': 1, 'y': [3]}}
@@ -108,7 +108,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_override(text: str) -> dict[str, Any]:
-    """One `a.b=value` as a nested mapping.
+    """Parse one `a.b=value` to a nested mapping.
 
     >>> parse_override("rl.rl1.steps=3")
     {'rl': {'rl1': {'steps': 3}}}
@@ -126,7 +126,7 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
-    """Every dotted key of the configuration."""
+    """Yield every dotted key of the configuration."""
     for name, field in model.model_fields.items():
         dotted = f"{prefix}{name}"
         inner, _ = unwrapped(field.annotation)

@@ -1,7 +1,7 @@
-"""YAML as the configuration reads it: the scalars of YAML 1.2, and values put into the form that a key declares.
+"""`load`, `dump`, `as_declared`: YAML 1.2 scalars, and values converted to the declared type of their key.
 
-YAML 1.1, which PyYAML and Snakemake read, takes `off` for false, `1e-6` for text and `010` for 8. Files are read here
-by the rules of YAML 1.2; a value that another reader took from YAML 1.1 is put right by the declared type of its key.
+YAML 1.1, which PyYAML and Snakemake read, takes `off` for false, `1e-6` for text and `010` for 8. This module reads
+files by the rules of YAML 1.2; `as_declared` corrects values that another reader took from YAML 1.1.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on"), True),
     **dict.fromkeys(("false", "no", "off"), False),
 }
-"""Words of YAML 1.1; 1.2 keeps the first of each."""
+"""Words of YAML 1.1; YAML 1.2 keeps the first of each."""
 
 
 class Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the scalars of YAML 1.2 (core schema), and no key twice."""
+    """PyYAML's safe loader with the scalars of YAML 1.2 (core schema); it refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -57,7 +57,7 @@ Loader.add_constructor("tag:yaml.org,2002:int", _whole)
 
 
 class Dumper(yaml.SafeDumper):
-    """Puts in quotes what is text under either version."""
+    """Quotes text that either version would read as something else."""
 
 
 Dumper.yaml_implicit_resolvers = {
@@ -70,7 +70,7 @@ Dumper.yaml_implicit_resolvers = {
 
 
 def dump(value: Any) -> str:
-    """A document that every reader of YAML reads alike, keys in the order given.
+    """Write a document that every YAML reader reads alike, with keys in the order given.
 
     >>> dump({"a": "1e-6", "b": 1e-6, "c": "off", "d": True}).split()
     ['a:', "'1e-6'", 'b:', '1.0e-06', 'c:', "'off'", 'd:', 'true']
@@ -79,24 +79,24 @@ def dump(value: Any) -> str:
 
 
 def load(text: str) -> Any:
-    """One YAML document.
+    """Read one YAML document.
 
     >>> load("{a: 1e-6, b: off, c: 010, d: 0x10, e: 1:30, f: no, g: null, h: .5}")
     {'a': 1e-06, 'b': 'off', 'c': 10, 'd': 16, 'e': '1:30', 'f': 'no', 'g': None, 'h': 0.5}
 
     Raises:
-        yaml.YAMLError: it is not one, or gives a key twice.
+        yaml.YAMLError: the text is no YAML, or gives a key twice.
     """
     try:
         return yaml.load(text, Loader)  # a subclass of SafeLoader
-    except (RecursionError, ValueError) as error:  # nested too deeply; a number of too many digits
+    except (RecursionError, ValueError) as error:  # nested too deeply; a number with too many digits
         raise yaml.YAMLError(str(error)) from None
 
 
 def as_declared(value: Any, annotation: Any) -> Any:
-    """The value in the form of its annotation, where there is one that it can only mean; else as it is.
+    """Convert a value to its annotation if only one conversion is possible; otherwise return it unchanged.
 
-    Numbers read as text become numbers, words read as booleans become words again, and null empties what may be empty:
+    Numbers read as text become numbers, and words read as booleans become words again. null empties what may be empty:
     a list, a table of names, an entry of such a table, a section that declares `absent`.
 
     >>> from config.objective import ObjectiveSection
@@ -144,7 +144,7 @@ def _table(value: Any, annotation: Any) -> Any:
 
 
 def unwrapped(annotation: Any) -> tuple[Any, bool]:
-    """The annotation without `Annotated` and `| None`, and whether None is allowed."""
+    """Return the annotation without `Annotated` and `| None`, and whether None is allowed."""
     if get_origin(annotation) is Annotated:
         return unwrapped(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -155,7 +155,7 @@ def unwrapped(annotation: Any) -> tuple[Any, bool]:
 
 
 def _words(annotation: Any) -> list[str]:
-    """Allowed words of an enumeration."""
+    """Return the allowed words of an enumeration."""
     if get_origin(annotation) is Literal:
         return [item for item in get_args(annotation) if isinstance(item, str)]
     if isinstance(annotation, type) and issubclass(annotation, Enum):

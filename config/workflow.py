@@ -1,4 +1,4 @@
-"""What the rules need of the configuration: parameters as canonical JSON, and files written when a run starts."""
+"""`Workflow`: the configuration for the rules: parameters as canonical JSON, and files written as a run starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from records.usage import SNAKEMAKE, VARIABLE, record_usage
 
 T = TypeVar("T")
 _PATH = re.compile(r"[\w./~+@%,:=-]+")
-"""What neither the shell nor Snakemake reads as something else."""
+"""Characters without a special meaning in the shell and in Snakemake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class Workflow:
 
     @classmethod
     def start(cls, files: Sequence[Path], given: Mapping[str, Any], *, is_main: bool = True) -> Workflow:
-        """Resolve the files of `--configfile` and the values of `--config`, and say on standard error which win.
+        """Resolve the files of `--configfile` and the values of `--config`, and report their order on standard error.
 
-        The files are read again here: Snakemake's own reading of them follows YAML 1.1. A wrong configuration ends the
-        call with one line and status 2.
+        It reads the files itself, because Snakemake reads them as YAML 1.1. A wrong configuration ends the call with
+        one line and status 2.
 
         Args:
-            files: in order; later ones win.
-            given: values of `--config`, which win over files.
-            is_main: false in a job that Snakemake starts itself, which says nothing.
+            files: in order; later ones override earlier ones.
+            given: values of `--config`, which override files.
+            is_main: false in a job that Snakemake starts itself, which reports nothing.
         """
         # Jobs run the interpreter and the commands of the environment that runs Snakemake.
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -66,15 +66,15 @@ class Workflow:
 
     @property
     def run(self) -> str:
-        """Folder of the run."""
+        """Return the folder of the run."""
         return f"{self.config.runtime.paths.results}/{self.config.runtime.run}"
 
     def sections(self, command: Command[Any]) -> str:
-        """What a rule passes to its command: the view as canonical JSON."""
+        """Return the parameter of a command: its view as canonical JSON."""
         return command.of(self.config).to_json()
 
     def evaluation_sections(self, checkpoint: str) -> str:
-        """As `sections`, with only this checkpoint's plans, so that a plan reruns its own evaluation alone."""
+        """Return `sections` with this checkpoint's plans only, so that a changed plan reruns only its evaluation."""
         plans = self.config.eval.plans
         return self._asking({n: plan for n, plan in plans.items() if plan.checkpoint == checkpoint})
 
@@ -83,7 +83,7 @@ class Workflow:
         return EVALUATE.of(self.config).model_copy(update={"eval": asked}).to_json()
 
     def inputs_of_stage(self, name: str) -> list[str]:
-        """Files that an RL stage waits for."""
+        """Return the files that an RL stage waits for."""
         stage = BY_NAME[name]
         files = [f"{self.run}/checkpoints/{stage.parent}/manifest.json", f"{self.run}/data/manifest.json"]
         if stage.is_filtered and self.config.rl.filter is not None:
@@ -92,50 +92,50 @@ class Workflow:
 
     @property
     def sft_threads(self) -> int:
-        """Cores that SFT keeps busy."""
+        """Return the number of cores that SFT uses."""
         threads = self.config.runtime.threads
         return threads.sft * threads.micro_batches
 
     @property
     def arms(self) -> list[str]:
-        """Names of the default run's experiment arms."""
+        """Return the names of the default run's experiment arms."""
         return [run.name for run in self._checked(lambda: configured(self.config))]
 
     @property
     def ablations(self) -> list[str]:
-        """Names of all arms of the ablations."""
+        """Return the names of all arms of the ablations."""
         return [run.name for run in ablation_runs()]
 
     def arm_sections(self, arm: str, origin: str, seed: int) -> str:
-        """Sections of one arm: its stages as the arm changes them, tested as the plan for rl1 says."""
+        """Return the sections of one arm: its changed stages, and the test plan of rl1."""
         return self._checked(lambda: view_of_arm(self.config, ArmRun(arm, origin, seed))).to_json()
 
     def origin_sections(self, origin: str) -> str:
-        """Sections of an arm's SFT checkpoint."""
+        """Return the sections of an arm's SFT checkpoint."""
         return ORIGIN.of(self._checked(lambda: config_of_origin(self.config, origin))).to_json()
 
     @property
     def grid(self) -> SamplingGrid:
-        """What the ablations sample at several temperatures."""
+        """Return the samplings of the ablations at several temperatures."""
         return load_arms().sampling_grid
 
     def grid_sections(self, member: str) -> str:
-        """Sections of one member of the sampling grid."""
+        """Return the sections of one member of the sampling grid."""
         return self._asking(self.grid.plans_of(member))
 
     def grid_checkpoint(self, member: str) -> str:
-        """Folder of a member's checkpoint."""
+        """Return the folder of a member's checkpoint."""
         folder = f"{self.run}/origins/{member}" if member in self.grid.origins else self.run
         return f"{folder}/checkpoints/{self.grid.stage_of(member)}"
 
     def sft_of(self, origin: str) -> str:
-        """Manifest of the SFT checkpoint that arms of an origin start from."""
+        """Return the manifest of the SFT checkpoint from which arms of an origin start."""
         folder = self.run if origin == MAIN else f"{self.run}/origins/{origin}"
         return f"{folder}/checkpoints/sft/manifest.json"
 
     @staticmethod
     def _checked(read: Callable[[], T]) -> T:
-        """What `read` gives; a configuration error ends the call with one line and status 2."""
+        """Return the result of `read`; a configuration error ends the call with one line and status 2."""
         try:
             return read()
         except ConfigError as error:
@@ -144,16 +144,16 @@ class Workflow:
 
     @property
     def evaluated(self) -> list[str]:
-        """Checkpoints that some plan names, in order of training."""
+        """Return the checkpoints of all plans, in order of training."""
         named = {plan.checkpoint for plan in self.config.eval.plans.values()}
         return [name for name in CHECKPOINTS if name in named]
 
     def begin(self, rules: Collection[str], require: Callable[[Config, Collection[str]], None]) -> None:
-        """Ask whether this machine has what the jobs need, then leave their files; else one line and status 2.
+        """Check the requirements of the jobs, then write their files; a missing one gives one line and status 2.
 
         Args:
-            rules: whose jobs will run.
-            require: raises ConfigError for what is missing (`trainer.start.require_start`).
+            rules: rules whose jobs will run.
+            require: raises ConfigError for a missing requirement (`trainer.start.require_start`).
         """
         with one_line_errors():
             require(self.config, rules)
@@ -162,7 +162,7 @@ class Workflow:
         record_usage(SNAKEMAKE)
 
     def write_start(self) -> None:
-        """Leave runtime.json for the jobs and run.json for the report."""
+        """Write runtime.json for the jobs and run.json for the report."""
         folder = Path(self.run)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "runtime.json").write_text(self.config.runtime.model_dump_json(), encoding="utf-8")
@@ -176,7 +176,7 @@ class Workflow:
 
 
 def precedence(files: Sequence[Path], given: Mapping[str, Any]) -> str:
-    """One line: what a configuration was made of, the weakest first.
+    """Return one line with the sources of a configuration, the weakest first.
 
     >>> precedence([Path("config/small.yaml"), Path("my.yaml")], {"runtime": {"run": "x"}})
     'configuration: config/tiny.yaml < config/small.yaml < my.yaml < --config runtime (the last to give a key wins)'
@@ -189,7 +189,7 @@ def precedence(files: Sequence[Path], given: Mapping[str, Any]) -> str:
 
 
 def replaced_file(arguments: Sequence[str], files: Sequence[Path]) -> str | None:
-    """A line when `--configfile` took the place of a profile's own file, which Snakemake does without a word."""
+    """Return a note when `--configfile` replaces a profile's own file, which Snakemake does silently."""
     for number, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
         if option not in ("--profile", "--workflow-profile"):

@@ -17,13 +17,13 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint(Stored):
-    """One step: the cost so far in four units, and what was reached."""
+    """One step: the cost so far in four units, and the results."""
 
     step: Annotated[int, Field(ge=1)]
     rollouts: Annotated[float, Field(ge=0)]
     sampled_tokens: Annotated[float, Field(ge=0)]
     seconds: Annotated[float, Field(ge=0)]
-    """Of rollout and update on this machine."""
+    """Seconds of rollout and update on the machine of the run."""
     accuracy: Share | None = None
     tool_error_frac_correct: Share | None = None
     response_len_correct_mean: float | None = None
@@ -35,10 +35,10 @@ class ArmRecord(Stored):
 
     arm: str
     origin: str
-    """The SFT checkpoint it started from: main, or another origin of arms.yaml."""
+    """Origin of its SFT checkpoint: main, or another origin of arms.yaml."""
     seed: Annotated[int, Field(ge=0)]
     text: str
-    """What the arm changes."""
+    """Description of the arm's changes."""
     endpoints: dict[str, float]
     """See `evaluation.experiments.endpoints`; an endpoint without a case is absent."""
     curve: list[CurvePoint]
@@ -55,12 +55,12 @@ class ArmRecord(Stored):
 
     @property
     def pair(self) -> tuple[str, int]:
-        """What two arms are paired by."""
+        """Return the key by which two arms are paired."""
         return self.origin, self.seed
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read one record. Raises ConfigError when it is no record, one of another name, or its curve goes back."""
+        """Read one record; ConfigError if it is no record, has another name, or its curve goes back."""
         record = read_record(cls, path, REMEDY)
         if path.stem != record.name:
             raise ConfigError(f"{path}: is the record of {record.name}; {REMEDY}")

@@ -7,7 +7,7 @@ import json
 
 
 def canonical(value: object) -> str:
-    """JSON with sorted keys and no blanks: equal values give equal strings.
+    """Return JSON with sorted keys and no blanks: equal values give equal strings.
 
     >>> canonical({"b": 1, "a": [1.0]})
     '{"a":[1.0],"b":1}'
@@ -16,5 +16,5 @@ def canonical(value: object) -> str:
 
 
 def digest(value: object) -> str:
-    """sha256 of the canonical JSON, as hexadecimal."""
+    """Return the sha256 of the canonical JSON, as hexadecimal."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the user can mend: every command prints such an error as one line and ends with status 2, or 1."""
+"""`UserError`: errors that the user can fix. A command prints one as a single line and ends with status 2, or 1."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """The message says what is wrong, where, and how to mend it."""
+    """The message states what is wrong, where, and how to fix it."""
 
 
 class FellShort(UserError):
-    """The input was right and the result is not there: exit status 1."""
+    """The input was valid, but the result is missing: exit status 1."""
 
 
 class ConfigError(UserError, ValueError):
@@ -19,7 +19,7 @@ class ConfigError(UserError, ValueError):
 
 
 def require_known(name: str, known: Iterable[str], what: str) -> None:
-    """Raise ConfigError, naming the nearest known name, unless `name` is one of `known`.
+    """Raise ConfigError with the nearest known name, unless `name` is one of `known`.
 
     >>> require_known("rl4", ["rl1"], "--stage")
     Traceback (most recent call last):

@@ -13,7 +13,7 @@ from records.errors import ConfigError
 from records.stored import Stored, read_record, write_record
 
 SUMMARY = "summary.json"
-"""Written last: an evaluation folder with it is finished."""
+"""Written last: an evaluation folder that contains it is finished."""
 SAMPLES = "samples.parquet"
 RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
 POOLED = "procedural"
@@ -27,7 +27,7 @@ ControlName = Literal["none", "tool_off", "shuffled_golds", "mute"]
 ScoreGrader = Literal["strict", "rstar_compat", "loose"]
 Outcomes = dict[str, Annotated[list[Share], Field(min_length=1)]]
 Json = dict[str, Any]
-"""A config section as it was dumped; compared leaf by leaf, never looked up."""
+"""A stored config section; compared leaf by leaf, never looked up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Score(Stored):
     question_se: float | None = None
     """Standard error for questions like these."""
     rerun_se: float | None = None
-    """Standard error for these questions sampled again."""
+    """Standard error over these questions, sampled again."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -64,7 +64,7 @@ class Score(Stored):
 
     @property
     def follows_from_outcomes(self) -> bool:
-        """Do value, counts and k of an average agree with its outcomes? True where no outcomes are held."""
+        """Return whether value, counts and k of an average agree with its outcomes; True without outcomes."""
         outcomes = list(self.questions.values())
         if not outcomes:
             return True
@@ -111,7 +111,7 @@ class CategoryScore(Stored):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCallNumbers(Stored):
-    """BFCL by category, and the weighted scores where all categories are there."""
+    """BFCL by category, and the weighted scores if all categories are present."""
 
     checkpoint: str
     benchmark: str
@@ -147,7 +147,7 @@ class GraderDisagreement(Stored):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperDifference(Stored):
-    """One setting of one benchmark that is not the paper's."""
+    """One setting of one benchmark that differs from the paper's."""
 
     benchmark: str
     setting: str
@@ -165,19 +165,19 @@ class Unavailable(Stored):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Stored):
-    """Config sections that the samples were made with, and the seed and confidence of the intervals."""
+    """Config sections of the samples, and the seed and confidence of the intervals."""
 
     plans: list[Json]
     eval: Json
     rollout: Json
     sandbox: Json
     intervals: Json = field(default_factory=dict)
-    """analysis.seed and analysis.confidence; they decide no sample."""
+    """analysis.seed and analysis.confidence; no sample depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationSummary(Stored):
-    """Everything an evaluation found, beside the samples file that it names by digest."""
+    """All results of an evaluation except the samples file, which it names by digest."""
 
     checkpoint_digest: str
     fingerprint: str
@@ -206,7 +206,7 @@ class EvaluationSummary(Stored):
         """Read folder/summary.json.
 
         Raises:
-            ConfigError: missing, of another shape, a score that comes twice or does not follow from its outcomes.
+            ConfigError: missing, of another shape, or with a score that is repeated or disagrees with its outcomes.
         """
         path = folder / SUMMARY
         summary = read_record(cls, path, REMEDY)

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, whatever moment the machine dies."""
+"""`write_text`, `read_json` and others: files that are whole or absent at any moment of a crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write beside, flush to disk, rename. A full disk leaves the old file and raises OSError with its name."""
+    """Write a temporary file, flush it to disk, rename it. A full disk keeps the old file and raises OSError."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,18 +33,18 @@ def write_bytes(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename = str(path)  # a failed write names no file
+            error.filename = str(path)  # the error of a failed write has no file name
         raise
     sync_folder(path.parent)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Indented JSON with sorted keys; equal values give equal bytes."""
+    """Write indented JSON with sorted keys; equal values give equal bytes."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_text(path: Path, remedy: str = RERUN) -> str:
-    """The text of a file. Raises ConfigError when it is missing, unreadable or not UTF-8."""
+    """Return the text of a file; ConfigError when it is missing, unreadable or not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def read_text(path: Path, remedy: str = RERUN) -> str:
 
 
 def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The JSON object in a file; `default` (unless None) replaces a missing file.
+    """Return the JSON object in a file; `default` (unless None) replaces a missing file.
 
     Raises:
         ConfigError: missing without a default, not JSON (NaN and Infinity are not), or no object.
@@ -70,7 +70,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     """Parse a file of one JSON object per line; a missing file is empty.
 
     Raises:
-        ConfigError: a line is no object, or the file exists and holds none.
+        ConfigError: a line is no object, or the file exists and has no line.
     """
     if not path.exists():
         return []
@@ -106,7 +106,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Digest of a file's bytes, as hexadecimal."""
+    """Return the digest of a file's bytes, as hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

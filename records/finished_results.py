@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
-    """Keep a file of the user's. Raises ConfigError when `path` exists and the user did not ask to replace it."""
+    """Raise ConfigError when `path` exists and the user did not ask to replace it."""
     if path.is_dir():
         raise ConfigError(f"--out {path}: is a folder; name a file")
     if path.exists() and not overwrite:
@@ -23,12 +23,12 @@ def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
 
 
 def finished(out: Path, fingerprint: str, asked: Settings, *, overwrite: bool) -> EvaluationSummary | None:
-    """The summary of an evaluation that is finished already; None when there is work to do.
+    """Return the summary of an already finished evaluation; None when there is work to do.
 
     Args:
         out: folder of the evaluation.
         fingerprint: digest of everything that decides its samples.
-        asked: settings of this command; its intervals decide no sample, and must be those of the summary too.
+        asked: settings of this command; its intervals must equal those of the summary, but decide no sample.
         overwrite: replace the folder, whatever it holds.
 
     Raises:
@@ -66,7 +66,7 @@ def _intervals(settings: Settings) -> str:
 
 
 def _named(plans: Iterable[Mapping[str, Any]]) -> str:
-    """Plans in a few words.
+    """Describe plans in a few words.
 
     >>> _named([{"benchmarks": ["aime24", "aime25"], "k": 4, "temperature": 1.0}])
     'aime24, aime25: k 4, T 1'

@@ -21,7 +21,7 @@ class Group(Generic[R]):
 
 
 def grouped(problems: Iterable[Problem], rollouts: Sequence[R]) -> list[Group[R]]:
-    """One group per problem, in order of the ids; a problem without a rollout has an empty group.
+    """Return one group per problem, in order of the ids; a problem without a rollout has an empty group.
 
     >>> rollouts = [Rollout(run="", checkpoint="", benchmark="", problem="b", sample=i) for i in (1, 0)]
     >>> groups = grouped([Problem(id=name, prompt="", answer="") for name in "ba"], rollouts)

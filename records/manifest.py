@@ -1,7 +1,7 @@
 """`Manifest`: manifest.json of a published folder, written last.
 
-It holds digests and no times, so equal files give equal bytes; what depends on the clock is in `run.json` beside it.
-A folder without manifest is not finished; one whose files do not match is refused.
+It holds digests and no times, so equal files give equal bytes; values that depend on the clock are in `run.json`.
+A folder without manifest is not finished; readers refuse one whose files do not match.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class Manifest(Stored):
     files: dict[str, str]
     """Name -> sha256."""
     parent: str | None
-    """Digest of the checkpoint it was made from; None where there is none."""
+    """Digest of the source checkpoint; None without one."""
     data: str | None
-    """Digest of the data it was made from."""
+    """Digest of the source data."""
     sections: dict[str, Any] = field(default_factory=dict)
-    """The configuration it was made with."""
+    """Configuration of the step."""
     steps: int = 0
-    """Updates (SFT) or RL steps behind this checkpoint, all stages counted."""
+    """Updates (SFT) or RL steps up to this checkpoint, over all stages."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """Counts worth checking: parameters, rows, duplicates."""
+    """Counts to check: parameters, rows, duplicates."""
     schema: int = SCHEMA
 
     @property
     def digest(self) -> str:
-        """Identity for children: the files alone, so that equal weights are equal whatever led to them."""
+        """Return the identity for children: the files alone, so that equal weights are equal whatever their history."""
         return digest(self.files)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read without checking the files; see `verify`."""
+        """Read the manifest without checking the files; see `verify`."""
         manifest = read_record(cls, folder / MANIFEST, REMEDY)
         if manifest.schema != SCHEMA:
             raise ConfigError(
@@ -68,7 +68,7 @@ def write_folder(
 ) -> Manifest:
     """Publish the files in `made` as `folder`: files first, manifest last, each by rename.
 
-    `made` must lie on the same file system and is used up. `manifest_of`: fields of Manifest but `files`.
+    `made` must be on the same file system; its files move away. `manifest_of`: fields of Manifest except `files`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def write_folder(
 
 
 def list_folder(folder: Path, manifest_of: Mapping[str, Any]) -> Manifest:
-    """Write the manifest of files that lie in `folder` and below already; `manifest_of` as in `write_folder`."""
+    """Write the manifest of files that are already in `folder` and below; `manifest_of` as in `write_folder`."""
     files = {
         str(path.relative_to(folder)): sha256_of(path)
         for path in sorted(folder.rglob("*"))
@@ -101,19 +101,19 @@ def list_folder(folder: Path, manifest_of: Mapping[str, Any]) -> Manifest:
 def verify(folder: Path) -> Manifest:
     """Load the manifest and check every file against it.
 
-    Raises ConfigError naming the file and the remedy when one is missing or differs.
+    Raises ConfigError with the file and the remedy when a file is missing or differs.
     """
     manifest = Manifest.load(folder)
     if not manifest.files:
         raise ConfigError(f"{folder / MANIFEST}: lists no file; delete it and run the pipeline again")
-    for name, wanted in manifest.files.items():
+    for name, listed in manifest.files.items():
         path = folder / name
         remedy = f"delete {folder / MANIFEST} and run the pipeline again"
         if not path.is_file():
             raise ConfigError(f"{path}: is missing though {MANIFEST} lists it; {remedy}")
         found = sha256_of(path)
-        if found != wanted:
+        if found != listed:
             raise ConfigError(
-                f"{path}: sha256 {found[:12]} differs from {MANIFEST} ({wanted[:12]}); {remedy}"
+                f"{path}: sha256 {found[:12]} differs from {MANIFEST} ({listed[:12]}); {remedy}"
             )
     return manifest

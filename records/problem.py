@@ -16,7 +16,7 @@ class Problem:
     family: str = ""
     """Procedural family, subject or category."""
     level: int = 0
-    """Graded difficulty; 0 when the source has none."""
+    """Procedural family, subject or category."""
     split: str = ""
     """sft, train, dev, or the test ring: numbers, composition, family."""
     params: str = ""

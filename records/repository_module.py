@@ -1,4 +1,4 @@
-"""`run_bench_module`: start a measuring program that is kept in the repository and not installed."""
+"""`run_bench_module`: starts a measuring program that is in the repository and not installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 
 def run_bench_module(module: str, arguments: Sequence[str]) -> int:
-    """Run `python -m MODULE ARGUMENTS` and return its exit status; 2 where the repository is absent."""
+    """Run `python -m MODULE ARGUMENTS` and return its exit status; 2 without the repository."""
     if find_spec("bench") is None:
         print(f"error: {module} is not installed; run this in a checkout of the repository", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Where things lie in the folder of one run. The rules, the trainer and the analysis agree on these names."""
+"""`RunFolder`: paths in the folder of one run, shared by rules, trainer and analysis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RunFolder:
 
     @property
     def hard(self) -> Path:
-        """Problems that the filter left for stage 3."""
+        """Problems that the filter kept for stage 3."""
         return self.root / "hard"
 
     def checkpoint(self, name: str) -> Path:
@@ -55,7 +55,7 @@ class RunFolder:
 
     @property
     def origins(self) -> Path:
-        """Run folders of the SFT checkpoints that arms start from beside the run's own."""
+        """Run folders of the additional SFT checkpoints from which arms start."""
         return self.root / "origins"
 
     def work(self, job: str) -> Path:
@@ -64,7 +64,7 @@ class RunFolder:
 
     @property
     def usage(self) -> Path:
-        """CPU-seconds of each job, one JSON line each; no rule declares it and nothing depends on it."""
+        """CPU-seconds of each job, one JSON line each; no rule declares this file or depends on it."""
         return self.root / "logs" / "usage.jsonl"
 
     @property

@@ -1,4 +1,4 @@
-"""Seeds that depend on what they are for, never on order, process or machine."""
+"""`derive_seed`: seeds that depend on their purpose, not on order, process or machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 
 
 def derive_seed(*parts: str | int) -> int:
-    """A 63-bit seed from a tuple of names and numbers (public fault B30: one stream per sample).
+    """Return a 63-bit seed from a tuple of names and numbers (public fault B30: one stream per sample).
 
     >>> derive_seed(7, "rl1", 3, "p", 0) == derive_seed(7, "rl1", 3, "p", 0)
     True

@@ -14,7 +14,7 @@ class StageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One checkpoint and how it is made."""
+    """One checkpoint and its origin."""
 
     name: str
     kind: StageKind
@@ -23,7 +23,7 @@ class Stage:
     label: str
     """Name in figures and tables."""
     new_optimizer: bool = True
-    """Whether the optimizer starts anew, with its warm-up; else the parent's goes on (paper section 4.3)."""
+    """Whether the optimizer is new, with a warm-up; otherwise the parent's continues (paper section 4.3)."""
     is_filtered: bool = False
     """Whether the hard-problem filter runs before the stage, with the parent's policy (paper section 4.3)."""
 

@@ -1,10 +1,10 @@
 """Estimates, intervals and tests for graded samples: pure functions of numbers, seeded, deterministic.
 
-The common input is `Outcomes`: question id -> the outcomes of its samples (0 or 1; fractions are allowed). The
-unit of every interval is the question, never the sample: samples of one question share its difficulty, so
-counting them as independent makes intervals far too narrow (Miller, arXiv 2411.00640). For few questions the
-normal approximation is too narrow as well (Bowyer et al., arXiv 2503.01747), hence Wilson at one sample per
-question, of few questions and of equal ones, and a bootstrap over questions otherwise.
+The common input is `Outcomes`: question id -> the outcomes of its samples (0 or 1; fractions are allowed). The unit of
+every interval is the question, not the sample: samples of one question share its difficulty, and counting them as
+independent makes intervals far too narrow (Miller, arXiv 2411.00640). For few questions the normal approximation is
+also too narrow (Bowyer et al., arXiv 2503.01747). Intervals are therefore Wilson at one sample per question, for few
+questions and for equal ones, and otherwise a bootstrap over questions.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Outcomes = Mapping[str, Sequence[float]]
 Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
-"""Bootstrap and permutation draws where no other number is given."""
+"""Default number of bootstrap and permutation draws."""
 
 _CHUNK = 250
 """Draws made at once: bounds memory at _CHUNK x questions."""
 
 _ROUNDING = 1e-12
-"""Relative spread up to which values are equal but for rounding."""
+"""Relative spread up to which values differ only by rounding."""
 
 FEW_UNITS = 5
-"""Below this many units a bootstrap sees too little of their spread, and Wilson stands in."""
+"""Below this many units a bootstrap samples too little of their spread, and Wilson replaces it."""
 
 _EXACT_SIGN_FLIP = 12
-"""Up to this many non-zero differences all 2^n sign patterns are enumerated."""
+"""Up to this many non-zero differences, all 2^n sign patterns are enumerated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +49,12 @@ class Interval:
     method: str
     """wilson, bootstrap or t."""
     num: int
-    """Units (questions or seeds) behind it."""
+    """Number of units (questions or seeds)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Mean of B - A over the questions both have, with its uncertainty."""
+    """Mean of B - A over the questions of both, with its uncertainty."""
 
     value: float
     low: float
@@ -73,7 +73,7 @@ class PairedDifference:
 
 
 def question_means(outcomes: Outcomes) -> dict[str, float]:
-    """Mean outcome of each question, sorted by question id.
+    """Return the mean outcome of each question, sorted by question id.
 
     Raises:
         ValueError: No question, or a question without a sample.
@@ -94,7 +94,7 @@ def question_means(outcomes: Outcomes) -> dict[str, float]:
 
 
 def num_samples_per_question(outcomes: Outcomes) -> int:
-    """Samples of the question that has fewest.
+    """Return the number of samples of the question with the fewest.
 
     >>> num_samples_per_question({"a": [1, 0], "b": [1]})
     1
@@ -104,7 +104,7 @@ def num_samples_per_question(outcomes: Outcomes) -> int:
 
 
 def avg_at_k(outcomes: Outcomes) -> float:
-    """avg@k: mean over questions of each question's mean over its k samples.
+    """Return avg@k: the mean over questions of each question's mean over its k samples.
 
     >>> avg_at_k({"a": [1, 1, 0, 0], "b": [1, 1, 1, 1]})
     0.75
@@ -113,7 +113,7 @@ def avg_at_k(outcomes: Outcomes) -> float:
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    """Chance that k samples drawn without replacement hold a correct one: 1 - C(n-c, k) / C(n, k).
+    """Return the chance that k samples drawn without replacement include a correct one: 1 - C(n-c, k) / C(n, k).
 
     Computed as a product, which neither overflows nor cancels (Chen et al., arXiv 2107.03374).
 
@@ -141,7 +141,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
 
 def pass_hat_k(num_samples: int, num_correct: int, k: int) -> float:
-    """pass^k: chance that k samples drawn without replacement are all correct, C(c, k) / C(n, k).
+    """Return pass^k: the chance that k samples drawn without replacement are all correct, C(c, k) / C(n, k).
 
     >>> pass_hat_k(4, 3, 2)  # C(3,2)/C(4,2) = 3/6
     0.5
@@ -152,7 +152,7 @@ def pass_hat_k(num_samples: int, num_correct: int, k: int) -> float:
 
 
 def pass_at_k_by_question(outcomes: Outcomes, k: int) -> dict[str, float]:
-    """pass@k of each question.
+    """Return pass@k of each question.
 
     >>> pass_at_k_by_question({"a": [1, 0, 0, 0], "b": [0, 0, 0, 0]}, 2)
     {'a': 0.5, 'b': 0.0}
@@ -162,7 +162,7 @@ def pass_at_k_by_question(outcomes: Outcomes, k: int) -> dict[str, float]:
 
 
 def pass_hat_k_by_question(outcomes: Outcomes, k: int) -> dict[str, float]:
-    """pass^k of each question.
+    """Return pass^k of each question.
 
     >>> pass_hat_k_by_question({"a": [1, 1, 1, 0], "b": [1, 1, 1, 1]}, 2)
     {'a': 0.5, 'b': 1.0}
@@ -172,13 +172,13 @@ def pass_hat_k_by_question(outcomes: Outcomes, k: int) -> dict[str, float]:
 
 
 def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
-    """cons@k of one question: is the most frequent answer right?
+    """Return cons@k of one question: 1 if the most frequent answer is right.
 
-    The vote is on groups of equal answers, not on verdicts (all wrong answers together would outvote the right one).
-    Tie rule: groups tied for the lead share the credit equally, which is the expected value of a fair draw among
-    them. None (unparsed, no answer) does not vote; with no vote at all the question counts 0. No order matters.
+    The vote is on groups of equal answers, not on verdicts: all wrong answers together would outvote the right one.
+    Groups tied for the lead share the credit equally, the expected value of a fair draw among them. None (unparsed, no
+    answer) has no vote; a question without votes counts 0. Order does not matter.
 
-    `answers` are the groups; a group has the mean outcome (`correct`) of its samples.
+    `answers` holds the group of each sample; a group has the mean outcome (`correct`) of its samples.
 
     >>> cons_at_k(["5", "5", "7"], [1, 1, 0])
     1.0
@@ -203,9 +203,9 @@ def cons_at_k(answers: Sequence[str | None], correct: Sequence[float]) -> float:
 
 
 def wilson(num_correct: float, num: int, confidence: float = 0.95) -> Interval:
-    """Wilson score interval of a proportion: the interval for one sample per question.
+    """Return the Wilson score interval of a proportion: the interval for one sample per question.
 
-    `num_correct` may be a sum of fractions, which vary at most as 0/1 outcomes of their mean: then it is too wide.
+    `num_correct` may be a sum of fractions. They vary at most as 0/1 outcomes of the same mean, so it is then too wide.
 
     >>> interval = wilson(24, 30)
     >>> round(interval.low, 3), round(interval.value, 3), round(interval.high, 3)
@@ -220,15 +220,15 @@ def wilson(num_correct: float, num: int, confidence: float = 0.95) -> Interval:
     scale = 1 + z**2 / num
     center = (value + z**2 / (2 * num)) / scale
     half = z * math.sqrt(value * (1 - value) / num + z**2 / (4 * num**2)) / scale
-    # The bounds at none and at all are 0 and 1 exactly; rounding leaves 3e-17 there.
+    # The bounds are exactly 0 and 1 when none or all are correct; rounding would leave 3e-17.
     low, high = (0.0 if num_correct == 0 else center - half), (1.0 if num_correct == num else center + half)
     return Interval(value=value, low=low, high=high, method="wilson", num=num)
 
 
 def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Student's t interval of a mean; values are one number per unit (question mean, seed).
+    """Return Student's t interval of a mean; values are one number per unit (question mean, seed).
 
-    One value, or equal values, show no spread: the interval is then infinite rather than absent.
+    One value, or equal values, have no spread: the interval is then infinite.
 
     >>> interval = t_interval([1.0, 2.0, 3.0])  # 2 -+ 4.303 * 1 / sqrt(3)
     >>> round(interval.low, 3), interval.value, round(interval.high, 3)
@@ -242,7 +242,7 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     mean = float(x.mean())
     if x.size == 1 or float(np.ptp(x)) <= _ROUNDING * max(1.0, float(np.max(np.abs(x)))):
         return Interval(value=mean, low=-np.inf, high=np.inf, method="t", num=int(x.size))
-    # An evaluation needs no t quantile, and this import takes 0.5 CPU-s.
+    # This import takes 0.5 CPU-s, and an evaluation needs no t quantile.
     from scipy import stats
 
     half = float(stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
@@ -256,13 +256,13 @@ def bootstrap_means(
     resamples: int = RESAMPLES,
     clusters: Sequence[Hashable] | None = None,
 ) -> Floats:
-    """Means of resamples, drawn with replacement by unit, or by cluster of units.
+    """Return means of resamples, drawn with replacement by unit, or by cluster of units.
 
     Args:
         values: One number per unit.
         seed: Seed of the draws.
         resamples: Number of draws.
-        clusters: Label of each unit; units of one label are drawn together (questions that share a source).
+        clusters: Label of each unit; units with one label are drawn together (questions that share a source).
 
     Returns:
         Shape (resamples,).
@@ -295,10 +295,10 @@ def cluster_bootstrap(
     resamples: int = RESAMPLES,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> Interval:
-    """Percentile bootstrap of avg@k over questions; all samples of a drawn question come along.
+    """Return the percentile bootstrap of avg@k over questions; all samples of a drawn question come along.
 
-    Fewer than `FEW_UNITS` units, or equal ones, show no spread to draw from, and a bootstrap of them claims certainty:
-    Wilson over the units stands in, which holds for any values in [0, 1].
+    A bootstrap of fewer than `FEW_UNITS` units, or of equal ones, has no spread and would claim certainty. Wilson over
+    the units replaces it, which holds for any values in [0, 1].
 
     Args:
         outcomes: Question -> outcomes in [0, 1].
@@ -326,9 +326,9 @@ def cluster_bootstrap(
 
 
 def score_interval(outcomes: Outcomes, *, seed: int, confidence: float = 0.95) -> Interval:
-    """The interval of a score: Wilson at one 0/1 sample per question, else the bootstrap over questions.
+    """Return the interval of a score: Wilson at one 0/1 sample per question, else the bootstrap over questions.
 
-    Wilson also stands in for few questions and for equal ones; see `cluster_bootstrap`. No interval lacks width.
+    Wilson also replaces it for few questions and for equal ones; see `cluster_bootstrap`. No interval has zero width.
 
     >>> score_interval({"a": [1], "b": [0]}, seed=0).method
     'wilson'
@@ -347,7 +347,7 @@ def score_interval(outcomes: Outcomes, *, seed: int, confidence: float = 0.95) -
 
 
 def resample_weights(num_units: int, *, seed: int, resamples: int) -> Floats:
-    """How often each unit is drawn in each resample: turns any ratio of sums into two matrix products.
+    """Return how often each unit is drawn in each resample: turns a ratio of sums into two matrix products.
 
     Returns:
         Shape (resamples, num_units); every row sums to num_units.
@@ -360,7 +360,7 @@ def resample_weights(num_units: int, *, seed: int, resamples: int) -> Floats:
 
 
 def question_se(outcomes: Outcomes) -> float:
-    """Standard error of avg@k for questions like these: spread of question means over sqrt(questions).
+    """Return the standard error of avg@k over similar questions: spread of question means over sqrt(questions).
 
     >>> round(question_se({"a": [1, 1], "b": [0, 0], "c": [1, 0]}), 4)  # sd(1, 0, .5) = .5, over sqrt(3)
     0.2887
@@ -370,10 +370,10 @@ def question_se(outcomes: Outcomes) -> float:
 
 
 def rerun_se(outcomes: Outcomes) -> float:
-    """Standard error of avg@k if the same questions were sampled again: only the sampling noise.
+    """Return the standard error of avg@k over the same questions sampled again: the sampling noise alone.
 
-    sqrt(sum_q s_q^2 / k_q) / questions, with s_q^2 the variance (n - 1) over the samples of a question. It says
-    nothing of other questions, and needs at least two samples of each.
+    sqrt(sum_q s_q^2 / k_q) / questions, with s_q^2 the variance (n - 1) over the samples of a question. It excludes the
+    spread of questions, and requires at least two samples of each.
 
     Raises:
         ValueError: A question with one sample.
@@ -389,10 +389,10 @@ def rerun_se(outcomes: Outcomes) -> float:
 
 
 def sign_flip_p(differences: ArrayLike, *, seed: int, resamples: int = RESAMPLES) -> float:
-    """Two-sided permutation p of a mean difference: under no effect each sign is as likely as its opposite.
+    """Return the two-sided permutation p of a mean difference: without an effect both signs are equally likely.
 
-    Zero differences do not move under a flip and are left out. All patterns are enumerated where few, else drawn;
-    drawn patterns count the observed one as well, so p is never 0.
+    Zero differences do not change under a flip and are left out. Few patterns are enumerated, many are drawn; drawn
+    patterns include the observed one, so p is never 0.
 
     >>> sign_flip_p([1, 1, 1, 1, 1], seed=0)  # 2 of 2^5 patterns are as extreme
     0.0625
@@ -417,7 +417,7 @@ def sign_flip_p(differences: ArrayLike, *, seed: int, resamples: int = RESAMPLES
 
 
 def mcnemar_p(newly_right: int, newly_wrong: int) -> float:
-    """Exact McNemar p of paired 0/1 outcomes: a fair coin over the questions that flipped.
+    """Return the exact McNemar p of paired 0/1 outcomes: a fair coin over the questions that flipped.
 
     >>> mcnemar_p(5, 0), mcnemar_p(6, 0)  # six flips to none are needed for p < .05
     (0.0625, 0.03125)
@@ -426,7 +426,7 @@ def mcnemar_p(newly_right: int, newly_wrong: int) -> float:
     """
     if newly_right + newly_wrong == 0:
         return 1.0
-    # An evaluation needs no McNemar test, and this import takes 0.8 CPU-s: it imports pandas.
+    # This import takes 0.8 CPU-s, because it imports pandas, and an evaluation needs no McNemar test.
     from statsmodels.stats.contingency_tables import mcnemar
 
     return float(mcnemar([[0, newly_right], [newly_wrong, 0]], exact=True).pvalue)  # type: ignore[union-attr]
@@ -435,10 +435,10 @@ def mcnemar_p(newly_right: int, newly_wrong: int) -> float:
 def paired_difference(
     a: Outcomes, b: Outcomes, *, seed: int, confidence: float = 0.95, resamples: int = RESAMPLES
 ) -> PairedDifference:
-    """B - A over the questions that both have, resampled by question.
+    """Return B - A over the questions of both, resampled by question.
 
-    Equal differences leave a bootstrap no width; Student's t with the same zero spread would not help, so the
-    interval then spans what Wilson allows a share of len(questions) of len(questions) (one unseen exception).
+    A bootstrap of equal differences has no width, and neither has Student's t. The interval then spans what Wilson
+    allows for a share of len(questions) of len(questions) (one unseen exception).
 
     Raises:
         ValueError: No question in common.

@@ -1,7 +1,7 @@
-"""`read_record` and `write_record`: files that one frozen dataclass writes and reads.
+"""`read_record` and `write_record`: JSON files in the shape of a frozen dataclass.
 
-A class that inherits `Stored` states the shape of its file by its annotations. Reading is strict: an unknown key,
-another type, NaN and infinity are errors.
+The annotations of a class that inherits `Stored` are the shape of its file. Reading is strict: an unknown key, another
+type, NaN and infinity are errors.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def read_record(kind: type[T], path: Path, remedy: str) -> T:
 
     Args:
         kind: a class that inherits `Stored`, or a list of one.
-        path: of the file.
-        remedy: what the user does when the file is wrong.
+        path: path of the file.
+        remedy: instruction for the user when the file is wrong.
 
     Raises:
         ConfigError: missing, unreadable, not JSON, or of another shape.
@@ -44,7 +44,7 @@ def read_record(kind: type[T], path: Path, remedy: str) -> T:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The place and the message of the first error, in one line."""
+    """Return the place and the message of the first error, in one line."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return f"is not JSON ({first.get('ctx', {}).get('error')})"

@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
         ("rank", pa.int32()),  # 0 is the most likely token
         ("after_tool", pa.string()),  # one of AFTER_TOOL; null in the first turn
         ("distance", pa.int32()),  # tokens since the last tool response; null in the first turn
-        ("correct", pa.bool_()),  # of the trajectory
+        ("correct", pa.bool_()),  # verdict of the trajectory
     ]
 )
 AFTER_TOOL = frozenset({"ok", "error"})

@@ -1,7 +1,7 @@
-"""What crosses the border of the sandbox: a ToolCall goes in, a ToolResult comes out.
+"""`ToolCall` and `ToolResult`: the input and the output of the sandbox.
 
-Every accepted call ends in exactly one ToolResult. Nothing here runs code; see `sandbox.Sandbox`.
-JSON uses exactly these field names (`to_json` / `from_json`).
+Every accepted call ends in exactly one ToolResult. `sandbox.Sandbox` runs calls. JSON uses exactly these field names
+(`to_json`, `from_json`).
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import Any, Self
 
 
 class Status(StrEnum):
-    """How a call ended. The first six are the code's doing; the last four are ours."""
+    """How a call ended. The code causes the first six; the infrastructure causes the last four."""
 
     OK = "ok"
     ERROR = "error"
-    """The code raised; `error` tells what."""
+    """The code raised; `error` holds the exception."""
     TIMEOUT = "timeout"
     """CPU or wall limit reached."""
     MEMORY = "memory"
     """Memory limit reached (MemoryError, or killed at the limit)."""
     OUTPUT_LIMIT = "output_limit"
-    """The code wrote so much that it was stopped."""
+    """The code was stopped because of its amount of output."""
     CRASH = "crash"
     """The interpreter died: segmentation fault, os._exit, stack overflow."""
     CANCELLED = "cancelled"
     """The caller withdrew the call."""
     SESSION_LOST = "session_lost"
-    """The infrastructure lost the persistent interpreter of this session. What the code itself ended is a CRASH."""
+    """The infrastructure lost the interpreter of this session. If the code ended it, the status is CRASH."""
     REJECTED = "rejected"
     """Never started: the queue was full or the call malformed."""
     LOST = "lost"
-    """Our process died while the call ran; whether it finished is unknown."""
+    """A process of the sandbox died while the call ran; the call may have finished."""
 
     @property
     def is_infrastructure(self) -> bool:
-        """True when the infrastructure, not the code, is to blame: never a score, never shown to the model."""
+        """Return whether the infrastructure caused the end: never a score, never shown to the model."""
         return self in _INFRASTRUCTURE
 
 
@@ -45,16 +45,16 @@ _INFRASTRUCTURE = frozenset({Status.CANCELLED, Status.SESSION_LOST, Status.REJEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one call may use."""
+    """Limits of one call."""
 
     wall_s: float = 20.0
     """Seconds from start to forced end. In deterministic mode at least 10 x `cpu_s`."""
     cpu_s: float = 2.0
-    """CPU seconds of the code itself; start-up of the interpreter is not charged."""
+    """CPU seconds of the code itself; the start of the interpreter is not charged."""
     memory_bytes: int = 512 * 2**20
-    """Address space the code may add to that of its interpreter."""
+    """Address space that the code may add to that of its interpreter."""
     output_bytes: int = 16 * 2**10
-    """Kept of stdout, of stderr and of the value, each: half from the head, half from the tail."""
+    """Bytes kept of stdout, of stderr and of the value, each: half from the head, half from the tail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,14 @@ class ToolCall:
     """One piece of Python to run."""
 
     id: str
-    """Unique among calls in flight; comes back in the result."""
+    """Unique among calls in flight; the result has the same id."""
     code: str
     stdin: str = ""
     session: str | None = None
     """None: a fresh interpreter (the paper's tool). A name: the persistent interpreter of that trajectory."""
     limits: Limits = field(default_factory=Limits)
     seed: int = 0
-    """Fixes the random streams the code sees; derive it from (trajectory, call)."""
+    """Fixes the random streams of the code; derive it from (trajectory, call)."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -91,7 +91,7 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """How one call ended, and what it said."""
+    """End and output of one call."""
 
     id: str
     status: Status
@@ -110,7 +110,7 @@ class ToolResult:
     """Output bytes that were cut from stdout, stderr and value together."""
 
     def without_clock(self) -> ToolResult:
-        """The same result with every measured quantity zeroed, so that equal behaviour gives equal bytes."""
+        """Return the result with every measured quantity 0, so that equal behaviour gives equal bytes."""
         return replace(self, wall_s=0.0, cpu_s=0.0, queue_s=0.0, max_rss_bytes=0)
 
     def to_json(self) -> dict[str, Any]:

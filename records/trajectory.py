@@ -25,17 +25,17 @@ class StopReason(StrEnum):
     ANSWER = "answer"
     """The model ended a turn without a tool call."""
     LENGTH = "length"
-    """The response budget ran out while the model was writing."""
+    """The response budget ended while the model was writing."""
     MAX_TURNS = "max_turns"
-    """The last allowed turn still asked for a tool; that call is not run."""
+    """The last allowed turn calls a tool; that call is not run."""
     CONTEXT = "context"
-    """The tool response would not have fitted into what was left of the budget; it is not shown."""
+    """The tool response did not fit into the rest of the budget; the model does not see it."""
     ABORTED = "aborted"
     """The infrastructure lost the rollout: out of baseline and loss, counted."""
 
     @property
     def is_models(self) -> bool:
-        """Whether the model ended the rollout, by its text or by a used-up budget; any other end gives no score."""
+        """Return whether the model ended the rollout, by its text or by a used-up budget; other ends give no score."""
         return self in (StopReason.ANSWER, StopReason.LENGTH, StopReason.MAX_TURNS, StopReason.CONTEXT)
 
 
@@ -74,7 +74,7 @@ class Turn:
 
     @property
     def failed_call(self) -> bool | None:
-        """Whether the call failed by the model's fault; None where the turn has no call that counts.
+        """Return whether the call failed by the model's fault; None where the turn has no call that counts.
 
         A parse error, an unknown tool, or a status of the program other than ok is a failure. A call that the
         infrastructure lost and the call of the last allowed turn, which is not run, count as no call.
@@ -122,7 +122,7 @@ class Rollout:
     policy_version: int = 0
     stop: StopReason = StopReason.ABORTED
     detail: str = ""
-    """Why the rollout was lost or never started, for a reader; no code branches on it."""
+    """Why the rollout was lost or not started, for readers; no code branches on it."""
     ids_source: IdsSource = IdsSource.SAMPLED
 
     @property
@@ -141,22 +141,22 @@ class Rollout:
 
     @property
     def num_sampled(self) -> int:
-        """Sampled tokens, |o_i| of the paper's Eq. 6."""
+        """Return the number of sampled tokens, |o_i| of the paper's Eq. 6."""
         return sum(self.mask)
 
     @property
     def response_len(self) -> int:
-        """Tokens after the prompt, tool responses included."""
+        """Return the number of tokens after the prompt, tool responses included."""
         return len(self.ids) - self.prompt_len
 
     @property
     def calls(self) -> list[Turn]:
-        """Turns whose call counts, see `Turn.failed_call`."""
+        """Return the turns whose call counts, see `Turn.failed_call`."""
         return [turn for turn in self.turns if turn.failed_call is not None]
 
     @property
     def tokens_after_first_error(self) -> int | None:
-        """Sampled tokens after the first failed call; None without a failed call."""
+        """Return the number of sampled tokens after the first failed call; None without a failed call."""
         failed = [turn for turn in self.turns if turn.failed_call]
         return sum(self.mask[failed[0].end :]) if failed else None
 
@@ -182,7 +182,7 @@ class Rollout:
         )
 
     def selected(self, selection: SelectionReason | None = None) -> Trajectory:
-        """Add the outcome of the selection; grades stay where the rollout has some."""
+        """Add the outcome of the selection; existing grades stay."""
         kind = GradedRollout if isinstance(self, GradedRollout) else Rollout
         return Trajectory(**_values(self, kind), selection=selection)
 
@@ -198,7 +198,7 @@ class GradedRollout(Rollout):
     p_format: float = 0.0
     """Paper Eq. 5."""
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
-    """Grader -> its verdict."""
+    """Verdict by grader."""
 
 
 class SelectionReason(StrEnum):
@@ -207,17 +207,17 @@ class SelectionReason(StrEnum):
     KEPT = "kept"
     """Drawn."""
     KEPT_ALL = "kept_all"
-    """No more than G rollouts are valid, or the rule selects nothing."""
+    """At most G rollouts are valid, or the rule selects nothing."""
     NOT_DRAWN = "not_drawn"
-    """The quota of its class went to others."""
+    """Not drawn into the quota of its class."""
     NO_REWARD = "no_reward"
     """Lost or not graded: out of quota, baseline and loss."""
     OVERLONG = "overlong"
-    """Filtered for its length: out of quota, baseline and loss as well."""
+    """Filtered for its length: also out of quota, baseline and loss."""
     EQUAL_REWARD = "equal_reward"
-    """All valid rollouts of the group earned the same, or only one is valid: no gradient."""
+    """All valid rollouts of the group have equal reward, or only one is valid: no gradient."""
     EQUAL_AFTER_SELECTION = "equal_after_selection"
-    """The drawn rollouts have no spread any more (possible with rewards that are not 0 and 1)."""
+    """The drawn rollouts have no spread (possible with rewards other than 0 and 1)."""
     GROUP_TOO_SMALL = "group_too_small"
     """Release rule only: fewer than G rows, the group is dropped."""
 
@@ -231,16 +231,16 @@ class Trajectory(GradedRollout):
     """A graded rollout with the outcome of the selection: the row of every samples file."""
 
     selection: SelectionReason | None = None
-    """None where no selection took place."""
+    """None without a selection."""
 
     @property
     def kept(self) -> bool | None:
-        """Whether the selection kept the rollout; None without a selection."""
+        """Return whether the selection kept the rollout; None without a selection."""
         return None if self.selection is None else self.selection.is_kept
 
     @property
     def reason(self) -> str:
-        """Column of the file: why the rollout was lost, else why it was kept or dropped."""
+        """Return the column of the file: why the rollout was lost, else why it was kept or dropped."""
         return self.detail or (self.selection.value if self.selection is not None else "")
 
 

@@ -1,6 +1,6 @@
-"""Trajectories on disk: append-only JSONL shards while a job runs, one Parquet sorted by key at the end.
+"""`write_shard`, `write_parquet`: trajectories as append-only JSONL shards, then one Parquet file sorted by key.
 
-A shard is written whole and renamed, so a kill leaves either it or nothing; the Parquet has a fixed schema, so
+A shard is written whole and renamed, so a kill leaves all of it or nothing. The Parquet file has a fixed schema, so
 equal trajectories give equal files.
 """
 
@@ -24,16 +24,16 @@ from records.trajectory import SCHEMA_VERSION, Rollout, Trajectory
 from records.trajectory_row import FIELDS, from_row, to_row
 
 VERDICT_COLUMNS = ("strict", "rstar_compat", "loose")
-"""Graders that have a place in the Parquet file."""
+"""Graders with a column in the Parquet file."""
 _WIDE = frozenset({"seed", "max_rss_bytes", "dropped_bytes"})
-"""Numbers that need 64 bits."""
+"""Numbers that require 64 bits."""
 _SINGLE = frozenset({"logprob"})
-"""Numbers that single precision holds as the engine gave them."""
+"""Numbers that single precision holds as the engine returned them."""
 _KEEP = re.compile(r"sample\((\d+)\)")
 
 
 def _arrow_type(hint: Any, name: str) -> pa.DataType:
-    """The column type of a field: records become structs, verdicts a struct with one field per grader."""
+    """Return the column type of a field: records become structs, verdicts a struct with one field per grader."""
     kind, args = get_origin(hint), get_args(hint)
     if kind is UnionType:
         (hint,) = (arg for arg in args if arg is not NoneType)
@@ -72,7 +72,7 @@ SCHEMA = _schema()
 
 
 def write_parquet(trajectories: Iterable[Rollout], path: Path) -> int:
-    """Write all trajectories sorted by key; returns how many. Raises ValueError on a key that comes twice."""
+    """Write all trajectories sorted by key; return their number. Raises ValueError on a repeated key."""
     ordered = sorted(trajectories, key=lambda t: t.key)
     for one, other in pairwise(ordered):
         if one.key == other.key:
@@ -86,7 +86,7 @@ def write_parquet(trajectories: Iterable[Rollout], path: Path) -> int:
 
 
 def read_parquet(path: Path) -> list[Trajectory]:
-    """Read a samples or trajectories file. Raises ConfigError when it is missing or of another schema."""
+    """Read a samples or trajectories file; ConfigError when it is missing or of another schema."""
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name a Parquet file in it")
     try:
@@ -124,7 +124,7 @@ def write_shard(trajectories: Iterable[Rollout], path: Path) -> None:
 
 
 def read_shard(path: Path) -> Iterator[Trajectory]:
-    """Read what `write_shard` wrote."""
+    """Read the output of `write_shard`."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield from_row(json.loads(line))

@@ -1,6 +1,6 @@
-"""`to_row`, `from_row`: a trajectory as the JSON object that samples files, journals and pipes hold.
+"""`to_row`, `from_row`: a trajectory as the JSON object in samples files, journals and pipes.
 
-A row has the fields of `Trajectory`, with two columns, `kept` and `reason`, for `selection` and `detail`.
+A row has the fields of `Trajectory`, with the columns `kept` and `reason` in place of `selection` and `detail`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FIELDS = tuple(column.name for column in fields(Trajectory) if column.name not i
 
 
 def to_row(rollout: Rollout) -> dict[str, Any]:
-    """The row of a rollout, a graded rollout or a trajectory.
+    """Return the row of a rollout, a graded rollout or a trajectory.
 
     >>> row = to_row(Rollout(run="", checkpoint="", benchmark="", problem="a", sample=2, detail="engine"))
     >>> row["reward"], row["kept"], row["reason"]
     (None, None, 'engine')
     """
     trajectory = rollout if isinstance(rollout, Trajectory) else rollout.selected()
-    # Not asdict of the whole: it visits every id, mask and log-prob.
+    # asdict of the whole would visit every id, mask and log-prob.
     return {name: getattr(trajectory, name) for name in FIELDS} | {
         "turns": [asdict(turn) for turn in trajectory.turns],
         "verdicts": {name: asdict(verdict) for name, verdict in trajectory.verdicts.items()},
@@ -45,7 +45,7 @@ def to_row(rollout: Rollout) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Trajectory:
-    """Read what `to_row` wrote. Raises KeyError, TypeError, ValueError or AttributeError where `row` is no such row."""
+    """Read the output of `to_row`; KeyError, TypeError, ValueError or AttributeError if `row` is something else."""
     values = {name: row[name] for name in FIELDS if name in row}
     selection, detail = _selection_of(row.get("kept"), row.get("reason") or "")
     return Trajectory(
@@ -54,7 +54,7 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
             "turns": [_turn_of(turn) for turn in row["turns"]],
             "stop": StopReason(row["stop"]),
             "ids_source": IdsSource(row["ids_source"]),
-            # A Parquet row holds a place for every grader; those that did not grade it are null.
+            # A Parquet row has a field for every grader; graders that did not run are null.
             "verdicts": {n: Verdict.from_json(v) for n, v in (row.get("verdicts") or {}).items() if v},
             "selection": selection,
             "detail": detail,
@@ -68,7 +68,7 @@ def _turn_of(turn: Mapping[str, Any]) -> Turn:
 
 
 def _selection_of(kept: bool | None, reason: str) -> tuple[SelectionReason | None, str]:
-    """Selection and detail of a row. A rollout with a detail has no reward, so only that reason can drop it."""
+    """Return selection and detail of a row. A rollout with a detail has no reward, so only that reason can drop it."""
     if kept is None:
         return None, reason
     if reason in list(SelectionReason):

@@ -1,7 +1,7 @@
-"""`record_usage`: one line of CPU-seconds for each job of a run, in a log that nothing depends on.
+"""`record_usage`: appends the CPU-seconds of each job of a run to a log on which nothing depends.
 
-Snakemake names the log in the environment of its jobs; a command that a user runs by hand leaves no line. The clock
-decides these numbers, so they enter no params, no digest and no manifest.
+Snakemake names the log in the environment of its jobs; a command outside a run writes no line. These numbers vary
+with the clock, so they enter no params, no digest and no manifest.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from records.stored import Stored
 SNAKEMAKE = "snakemake"
 """Name of the job that starts the others."""
 VARIABLE = "RSTAR2_USAGE"
-"""Of the environment: the log."""
+"""Environment variable with the path of the log."""
 _NAMING = ("--name", "--stage", "--checkpoint", "--origin", "--seed")
-"""Options that tell two jobs of one command apart."""
+"""Options that distinguish two jobs of one command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage(Stored):
-    """What one job cost. Children count once they ended: the sandbox with its calls, and verifier workers."""
+    """Cost of one job. Children count once they have ended: the sandbox with its calls, and verifier workers."""
 
     job: str
     ended_unix_s: float
     wall_s: float
     import_cpu_s: float | None
-    """Of the interpreter and of every module before torch's first setting; None in a job without torch."""
+    """CPU-seconds of the interpreter and of modules up to torch's first setting; None without torch."""
     user_cpu_s: float
-    """Of the process itself, imports included."""
+    """CPU-seconds of the process itself, imports included."""
     kernel_cpu_s: float
     children_user_cpu_s: float
     children_kernel_cpu_s: float
@@ -52,7 +52,7 @@ _import_cpu_s: list[float] = []
 
 
 def end_of_imports() -> None:
-    """Note the CPU time that this process has used so far; the first call counts."""
+    """Record the CPU time that this process has used so far; the first call counts."""
     if not _import_cpu_s:
         _import_cpu_s.append(time.process_time())
 
@@ -61,14 +61,14 @@ def record_usage(job: str | None = None) -> None:
     """Append a `Usage` to the log when the process ends; without a log in the environment, do nothing.
 
     Args:
-        job: its name; by default the command line decides (`job_of`).
+        job: name of the job; by default from the command line (`job_of`).
     """
     if log := os.environ.get(VARIABLE):
         atexit.register(partial(_append, Path(log), job or job_of(sys.argv), time.time()))
 
 
 def job_of(arguments: Sequence[str]) -> str:
-    """The package, the command, and the options that tell two jobs of one command apart.
+    """Return the package, the command, and the options that distinguish two jobs of one command.
 
     >>> job_of(["trainer/__main__.py", "rl", "--stage", "1", "--runtime", "results/tiny/runtime.json"])
     'trainer rl 1'

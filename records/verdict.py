@@ -1,4 +1,4 @@
-"""The outcome of grading one answer, and the one rule that turns it into a reward."""
+"""`Verdict` and `reward_of`: the outcome of grading one answer, and the rule that turns it into a reward."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ class VerdictKind(StrEnum):
     CORRECT = "correct"
     WRONG = "wrong"
     UNPARSED = "unparsed"
-    """There is an answer, but it (or the gold) cannot be read."""
+    """The answer (or the gold) cannot be read."""
     NO_ANSWER = "no_answer"
-    """The response holds no answer where one was asked for."""
+    """The response holds no answer where one was required."""
     TIMEOUT = "timeout"
-    """Comparing took longer than the limit: the answer was too heavy."""
+    """The comparison exceeded its limit: the answer was too heavy."""
     INFRA_FAILED = "infra_failed"
-    """Grading itself broke; says nothing about the answer."""
+    """Grading itself failed, which gives no information about the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One grader's word on one answer."""
+    """One grader's judgement of one answer."""
 
     id: str
     verdict: VerdictKind
     extracted: str | None = None
     """The answer as found in the text; None when there was none."""
     rule: str = ""
-    """Which rule decided, or why nothing could be decided: one short phrase."""
+    """The rule that decided, or the reason why none could: one short phrase."""
     seconds: float = 0.0
     grader: str = "strict"
 
@@ -45,10 +45,10 @@ class Verdict:
 
 
 def reward_of(verdict: VerdictKind) -> float | None:
-    """Reward of a verdict: 1 for correct, 0 for the model's failures, None when grading itself failed.
+    """Return the reward of a verdict: 1 for correct, 0 for the model's failures, None when grading itself failed.
 
-    Source: paper section 2.2.1 (outcome reward only); None instead of 0 for a broken grader because a zero
-    would poison the group's baseline (public fault B38).
+    Source: paper section 2.2.1 (outcome reward only). A failed grader gives None, because 0 would distort the group's
+    baseline (public fault B38).
 
     >>> [reward_of(kind) for kind in VerdictKind]
     [1.0, 0.0, 0.0, 0.0, 0.0, None]
@@ -64,4 +64,4 @@ _REWARDS: dict[VerdictKind, float | None] = {
     VerdictKind.TIMEOUT: 0.0,
     VerdictKind.INFRA_FAILED: None,
 }
-"""Each kind by name: a new one has no reward until somebody decides."""
+"""Lists each kind by name: a new kind has no reward until somebody decides."""

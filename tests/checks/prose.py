@@ -17,13 +17,11 @@ from tests.checks import tree
 
 CLEAN = (
     "analysis/",
+    "config/",
     "docs/ablations.md",
     "docs/analysis.md",
     "evaluation/",
-    "records/arm_record.py",
-    "records/evaluation.py",
-    "records/stored.py",
-    "records/token_table.py",
+    "records/",
     "sandbox/",
     "verifier/",
 )

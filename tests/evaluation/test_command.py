@@ -43,7 +43,10 @@ def test_regrading_without_golds_says_what_to_pass(tmp_path: Path) -> None:
 def test_regrading_a_file_that_is_not_there_or_not_ours_is_one_line(tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": 1}\n')
-    for path, told in ((tmp_path / "none.parquet", "no such file"), (other, "row 1 is no sample of ours")):
+    for path, told in (
+        (tmp_path / "none.parquet", "no such file"),
+        (other, "row 1 is no sample of this suite"),
+    ):
         result = run.invoke(app, ["regrade", str(path)])
         assert result.exit_code == 2
         assert told in result.output

@@ -46,7 +46,7 @@ def _open_folder(folder: Path) -> Iterable[Mapping[str, Any]]:
 def open_category(
     folder: Path, category: str, docs: Mapping[str, list[Mapping[str, Any]]]
 ) -> Iterable[Mapping[str, Any]]:
-    """Yield the entries of one category, each with its gold; `docs`: the functions of each service, for conversations."""
+    """Yield one category, each entry with its gold; `docs`: the functions of each service, for conversations."""
     has_gold = kind_of(category) in (Kind.AST, Kind.MULTI_TURN)
     name = f"BFCL_v3_{category}"
     golds = (

@@ -1,4 +1,4 @@
-"""30 entries of BFCL v3: enough for a tiny model to exercise the path, no score."""
+"""BFCL v3, path check: 30 entries that exercise the path with a tiny model and give no score."""
 
 from __future__ import annotations
 

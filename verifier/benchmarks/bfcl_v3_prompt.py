@@ -1,4 +1,4 @@
-"""BFCL v3 in prompt mode: the functions stand in the published system prompt, calls are a Python list."""
+"""BFCL v3 in prompt mode: the published system prompt lists the functions; calls are a Python list."""
 
 from __future__ import annotations
 

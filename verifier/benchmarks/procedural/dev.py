@@ -1,4 +1,4 @@
-"""The set that tuning may look at."""
+"""Dev set: the only problems that tuning may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`declared`: what the modules of a package declare, one object each; a new file is found without a list."""
+"""`declared`: the objects that the modules of a package declare, one each; a new file requires no list entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def declared(package: str, name: str, kind: type[T]) -> tuple[T, ...]:
-    """The object `name` of every module below a package, in the order of the modules' names.
+    """Return the object `name` of every module below a package, in the order of the modules' names.
 
     Sub-packages hold modules and declare nothing themselves.
 

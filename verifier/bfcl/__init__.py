@@ -1,1 +1,1 @@
-"""BFCL: what a response calls, and whether the published checker accepts it."""
+"""BFCL: calls of a response, and the published checker for them."""

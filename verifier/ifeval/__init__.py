@@ -1,1 +1,1 @@
-"""IFEval: which instructions a response follows."""
+"""IFEval: instructions of a prompt, and the reference checks for them."""

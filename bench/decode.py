@@ -1,7 +1,7 @@
-"""How fast the local engine decodes, beside transformers' `generate`, on the same model and prompts.
+"""`bench_decode`: decoding speed of the local engine and of transformers' `generate`, on one model and its prompts.
 
-Tokens per CPU-second of this process, sampling included, rounds interleaved, the best round of each (what
-other processes take away only ever slows a round). `generate` returns ids only, the engine log-probs too.
+The unit is tokens per CPU-second of this process, sampling included. Rounds are interleaved and the best one counts,
+because other processes only ever slow a round. `generate` returns ids only, the engine also log-probs.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def tiny_policy() -> Qwen3ForCausalLM:
 def bench_decode(
     batches: Sequence[int] = (128, 512), *, prompt_len: int = 110, num_new: int = 100, num_rounds: int = 3
 ) -> dict[str, Any]:
-    """Time both on each batch size, one thread; every prompt is its own, so nothing is shared.
+    """Measure both on each batch size, on one thread; prompts differ, so nothing is shared.
 
-    A round's decode time is that of `num_new` tokens less that of 1 token, which is mostly prefill.
+    A round's decode time is that of `num_new` tokens minus that of 1 token, which is mostly prefill.
 
-    Returns a JSON record: per batch size decoded tokens per CPU-second of each round, the best of either,
-    their ratio, and the ratio with prefill counted.
+    Returns a JSON record: per batch size the decoded tokens per CPU-second of each round, the best of both,
+    their ratio, and the ratio with prefill included.
     """
     torch.set_num_threads(1)
     model = tiny_policy()
@@ -73,30 +73,30 @@ def _bench_batch(
     prompts = torch.randint(3, 1024, (batch, prompt_len), generator=generator)
     ids = prompts.tolist()
     num_decoded = batch * (num_new - 1)
-    ours: list[float] = []
-    theirs: list[float] = []
+    engine_rates: list[float] = []
+    peer_rates: list[float] = []
     whole_ratios: list[float] = []
     for _ in range(num_rounds):
-        our_first, our_whole = _engine_cpu_s(model, ids, 1), _engine_cpu_s(model, ids, num_new)
-        their_first, their_whole = (
+        engine_first, engine_whole = _engine_cpu_s(model, ids, 1), _engine_cpu_s(model, ids, num_new)
+        peer_first, peer_whole = (
             _generate_cpu_s(model, prompts, 1),
             _generate_cpu_s(model, prompts, num_new),
         )
-        ours.append(num_decoded / (our_whole - our_first))
-        theirs.append(num_decoded / (their_whole - their_first))
-        whole_ratios.append(their_whole / our_whole)
+        engine_rates.append(num_decoded / (engine_whole - engine_first))
+        peer_rates.append(num_decoded / (peer_whole - peer_first))
+        whole_ratios.append(peer_whole / engine_whole)
     return {
         "batch": batch,
-        "engine_tokens_per_cpu_s": ours,
-        "generate_tokens_per_cpu_s": theirs,
-        "best_ratio": max(ours) / max(theirs),
-        "median_ratio": median(our / their for our, their in zip(ours, theirs, strict=True)),
+        "engine_tokens_per_cpu_s": engine_rates,
+        "generate_tokens_per_cpu_s": peer_rates,
+        "best_ratio": max(engine_rates) / max(peer_rates),
+        "median_ratio": median(engine / peer for engine, peer in zip(engine_rates, peer_rates, strict=True)),
         "median_ratio_with_prefill": median(whole_ratios),
     }
 
 
 def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: int) -> float:
-    """CPU seconds of one batch, prefill and sampling included, loading of weights not."""
+    """CPU seconds of one batch with prefill and sampling, without the loading of weights."""
     max_len = len(prompts[0]) + num_new
     engine = LocalEngine(engine=0, capacity_tokens=len(prompts) * max_len, max_len=max_len)
     engine.take_weights(LiveWeights(model.state_dict(), model.config), 0)
@@ -144,7 +144,7 @@ def main(
     num_new: Annotated[int, typer.Option(help="Tokens decoded for each prompt.", min=2)] = 100,
     rounds: Annotated[int, typer.Option(help="Interleaved rounds.", min=1)] = 3,
 ) -> None:
-    """Tokens per CPU-second of the local engine and of transformers' `generate`."""
+    """Measure tokens per CPU-second of the local engine and of transformers' `generate`."""
     record = bench_decode(batch or (128, 512), num_new=num_new, num_rounds=rounds)
     typer.echo(json.dumps(record, indent=None if as_json else 1))
 

@@ -1,7 +1,7 @@
-"""The scheduler study: every policy on the same synthetic workloads, in the simulator.
+"""`study`: the scheduler study, which runs every policy on the same synthetic workloads in the simulator.
 
-Workload seed 0 is for development and never part of a study. Every number is simulated, and every name that
-holds one says so.
+Workload seed 0 is for development and never part of a study. Every number is simulated, and the names of the numbers
+state it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trainer.scheduling.policy import Policy
 from trainer.scheduling.simulation.simulate import Cluster, lower_bound_s, simulate
 from trainer.scheduling.simulation.workload import Workload, synthetic
 
-OURS = "forecast"
+FORECAST = "forecast"
 CAPS = (64, 96, 128, 160, 192, 256)
 _GROUP_SIZE = 32
 _PROMPTS_PER_ENGINE = 8
@@ -59,7 +59,7 @@ LENGTHS = (
 
 
 def contenders() -> list[Contender]:
-    """Ours, the paper's reserve, the usual baselines, and hand-tuned caps."""
+    """The forecast policy, the paper's reserve, the usual baselines, and hand-tuned caps."""
 
     def cap_of(cap: int) -> Callable[[Cluster], Policy]:
         return lambda cluster: FixedCapPolicy(cluster.num_engines, cap=cap)
@@ -71,7 +71,7 @@ def contenders() -> list[Contender]:
         return StaticSplitPolicy(cluster.num_engines, together=True)
 
     return [
-        Contender(name=OURS, make=lambda cluster: ForecastPolicy(capacities(cluster))),
+        Contender(name=FORECAST, make=lambda cluster: ForecastPolicy(capacities(cluster))),
         Contender(name="worst_case_reserve", make=lambda cluster: KvBudgetPolicy(capacities(cluster))),
         Contender(
             name="running_quantile_reserve",
@@ -92,9 +92,9 @@ def contenders() -> list[Contender]:
 def study(quick: bool = False) -> dict[str, Any]:
     """Simulate every contender; `quick` is 8 engines and one seed (under 30 s on one core), else 64 and 5.
 
-    Returns a JSON record: `runs` (one per workload, seed and policy), and `summary`, one per workload and
-    policy: how many times longer its simulated makespan is than ours, mean over seeds with a paired 95%
-    bootstrap interval, and the same against the lower bound.
+    Returns a JSON record: `runs` (one per workload, seed and policy), and `summary`, one per workload and policy: the
+    ratio of its simulated makespan to that of the forecast policy, mean over seeds with a paired 95% bootstrap
+    interval, and the same against the lower bound.
     """
     num_engines, seeds = (8, (1,)) if quick else (64, (1, 2, 3, 4, 5))
     runs: list[dict[str, Any]] = []
@@ -155,7 +155,7 @@ def _makespans(runs: Sequence[Mapping[str, Any]], workload: str, policy: str) ->
 
 
 def _best_cap(runs: Sequence[Mapping[str, Any]], workload: str) -> int:
-    """The cap with the shortest total simulated makespan: tuned on the very seeds it is judged by."""
+    """The cap with the shortest total simulated makespan, tuned on the seeds that it is measured on."""
     return min(CAPS, key=lambda cap: sum(_makespans(runs, workload, f"cap_{cap}")))
 
 
@@ -166,14 +166,14 @@ def _summary(
     policy: str,
     seeds: Sequence[int],
 ) -> dict[str, Any]:
-    theirs, ours = _makespans(runs, workload, policy), _makespans(runs, workload, OURS)
-    ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
-    over_bound = [their / bounds[workload, seed] for their, seed in zip(theirs, seeds, strict=True)]
+    makespans, reference = _makespans(runs, workload, policy), _makespans(runs, workload, FORECAST)
+    ratios = [one / forecast for one, forecast in zip(makespans, reference, strict=True)]
+    over_bound = [one / bounds[workload, seed] for one, seed in zip(makespans, seeds, strict=True)]
     low, high = bootstrap_interval(ratios)
     return {
         "workload": workload,
         "policy": policy,
-        "simulated_makespan_s": sum(theirs) / len(theirs),
+        "simulated_makespan_s": sum(makespans) / len(makespans),
         "simulated_makespan_over_ours": sum(ratios) / len(ratios),
         "low": low,
         "high": high,
@@ -182,7 +182,7 @@ def _summary(
 
 
 def bootstrap_interval(values: Sequence[float], *, num_resamples: int = 2000) -> tuple[float, float]:
-    """Percentile interval (95%) of the mean; the value itself, twice, when there is one.
+    """Percentile interval (95%) of the mean; for one value, that value twice.
 
     >>> bootstrap_interval([2.0])
     (2.0, 2.0)
@@ -193,9 +193,9 @@ def bootstrap_interval(values: Sequence[float], *, num_resamples: int = 2000) ->
 
 
 def to_markdown(record: Mapping[str, Any]) -> str:
-    """The summary as a table; the word simulated is in its heading."""
+    """The summary as a table with the word simulated in its heading."""
     lines = [
-        "| workload | policy | simulated makespan, s | simulated / ours [95%] | simulated / bound |",
+        "| workload | policy | simulated makespan, s | simulated / forecast [95%] | simulated / bound |",
         "|---|---|---|---|---|",
     ]
     lines += [
@@ -214,10 +214,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="At most half a minute.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write the JSON there.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing OUT.")] = False,
 ) -> None:
-    """Scheduler study in the simulator: every policy on the same workloads. All numbers are simulated."""
+    """Run the scheduler study: every policy on the same workloads in the simulator. All numbers are simulated."""
     with one_line_errors():
         if out is not None:
             refuse_to_replace(out, overwrite=overwrite)

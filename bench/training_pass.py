@@ -1,9 +1,9 @@
-"""How near the training pass comes to the best matrix product of this machine, at the model's own shapes and type.
+"""`bench`: speed of the training pass relative to the best matrix product of this machine, in equal shapes and types.
 
-FLOPs of one forward and backward pass, nothing computed again counted: 6 per weight of the layers' matrices and cell,
-6 per weight of the head and sampled token, and 12 * heads * head dimension per pair of tokens that attend (4 forward,
-8 backward). The peak is the best of the model's products (each layer shape over the cells, the head over the sampled
-tokens) in the same type. Rounds are interleaved; CPU seconds of this process; same threads.
+FLOPs of one forward and backward pass, without recomputation: 6 per weight of the layers' matrices and cell, 6 per
+weight of the head and sampled token, and 12 * heads * head dimension per pair of tokens that attend (4 forward, 8
+backward). The peak is the best of the model's products (each layer shape over the cells, the head over the sampled
+tokens) in the same type. Rounds are interleaved; times are CPU seconds of this process with the same threads.
 
 `python -m bench.training_pass --json`
 """
@@ -23,7 +23,7 @@ import torch
 import typer
 from torch import nn
 
-from bench.trl_race import Ours, a_checkpoint, recorded, rows_of
+from bench.trl_race import Suite, a_checkpoint, recorded, rows_of
 from trainer.model import head_weight
 from trainer.update.grpo import GrpoTrainer, UpdateBatch
 from trainer.update.micro_batches import MicroBatch
@@ -31,7 +31,7 @@ from trainer.update.training_rows import Row
 
 
 def pass_flops(trainer: GrpoTrainer, rows: list[Row]) -> float:
-    """FLOPs of forward and backward for a batch, as the module says."""
+    """FLOPs of forward and backward for a batch, as defined in the module docstring."""
     config = trainer.model.config
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     per_pair = 12 * config.num_attention_heads * head_dim * config.num_hidden_layers
@@ -59,7 +59,7 @@ def num_pairs(layout: MicroBatch) -> int:
 
 
 def product_rates(trainer: GrpoTrainer, cells: int, sampled: int, dtype: torch.dtype) -> dict[str, float]:
-    """GFLOP/s of each distinct product of the model, one try each."""
+    """GFLOP/s of each distinct product of the model, measured once."""
     shapes = {
         tuple(m.weight.shape): cells for m in trainer.model.base_model.modules() if isinstance(m, nn.Linear)
     }
@@ -83,7 +83,7 @@ def bench(checkpoint: Path, compute: str, num_rows: int, rounds: int) -> dict[st
     """Rate of the pass and of the products, interleaved."""
     vocab = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))["vocab_size"]
     rows = rows_of(recorded(num_rows), vocab)
-    trainer = Ours(checkpoint, rows, compute, micro_batch_tokens=1 << 20).trainer
+    trainer = Suite(checkpoint, rows, compute, micro_batch_tokens=1 << 20).trainer
     flops = pass_flops(trainer, rows)
     layout = trainer._lay_out(rows, range(len(rows)))
     dtype = torch.bfloat16 if compute == "bfloat16" else torch.float32
@@ -93,7 +93,7 @@ def bench(checkpoint: Path, compute: str, num_rows: int, rounds: int) -> dict[st
         peaks.append(product_rates(trainer, layout.num_used, len(layout.target_S), dtype))
         passes.append(flops / timed(lambda: trainer.backward(UpdateBatch(rows=rows, lr=0.0))) / 1e9)
     best = [max(peak.values()) for peak in peaks]
-    # What other processes take away only ever lowers a rate.
+    # Other processes can only lower a rate.
     share_of_bests = max(passes) / max(best)
     return {
         "compute": compute,
@@ -110,13 +110,13 @@ def bench(checkpoint: Path, compute: str, num_rows: int, rounds: int) -> dict[st
 def main(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Else a random model of SmolLM2-135M's shape.")
+        Path | None, typer.Option(help="Checkpoint folder; default: a random model of SmolLM2-135M's shape.")
     ] = None,
     num_rows: Annotated[int, typer.Option(help="Rows of the batch, from the recorded lengths.")] = 4,
     rounds: Annotated[int, typer.Option(help="Interleaved rounds.")] = 3,
     threads: Annotated[int, typer.Option(help="torch threads.")] = 1,
 ) -> None:
-    """Share of the best product that the training pass reaches, in float32 and bfloat16."""
+    """Measure the share of the best product that the training pass reaches, in float32 and bfloat16."""
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder:
         model = checkpoint or a_checkpoint(Path(folder))

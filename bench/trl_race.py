@@ -1,13 +1,13 @@
-"""The trainer beside TRL's GRPOTrainer: one model, one batch, equal loss and gradients first, then seconds.
+"""`race`: the trainer against TRL's GRPOTrainer, on one model and batch, after a comparison of loss and gradients.
 
-TRL runs its own `train()`; this side takes its turn after each of TRL's optimizer steps, so that rounds are
-interleaved on one machine. Threads, type of the products, AdamW and clip are the same; TRL's rows per micro-batch are
-the best of those tried. Two workloads: lengths recorded in a run (ragged, several turns, tool text masked), and as
-many rows of one length. Two races: the update alone, on given rollouts; and the whole step, where each side samples
-with its own generator as many tokens per row as recorded, then updates. Seconds are CPU seconds of this process, so
-that what other processes take away does not count.
+TRL runs its own `train()`; the suite runs after each of TRL's optimizer steps, so rounds are interleaved on one
+machine. Threads, type of the products, AdamW and clip are equal; TRL uses the best of the tried numbers of rows per
+micro-batch. There are two workloads: lengths recorded in a run (ragged, several turns, tool text masked), and as many
+rows of one length. There are two races: the update alone, on given rollouts; and the whole step, in which each side
+samples with its own generator as many tokens per row as recorded, then updates. Times are CPU seconds of this process,
+which excludes other processes.
 
-`python -m bench.trl_race --json`; wants the extra `race`, and says so in one line where it is missing.
+`python -m bench.trl_race --json` requires the extra `race`; without it the command reports that in one line.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ END = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Lengths of one rollout, tokens."""
+    """Lengths of one rollout, in tokens."""
 
     group: str
     prompt: int
     runs: tuple[int, ...]
-    """Sampled and tool text by turns, beginning and ending with sampled ones."""
+    """Sampled and tool text in alternation; the first and the last are sampled."""
 
     @property
     def response(self) -> int:
@@ -62,12 +62,12 @@ class Shape:
 class Laps:
     """CPU seconds of the rounds that count."""
 
-    ours: list[float] = field(default_factory=list)
+    suite: list[float] = field(default_factory=list)
     trl: list[float] = field(default_factory=list)
 
 
 def recorded(num_rows: int) -> list[Shape]:
-    """The first rows of the recorded lengths: whole groups."""
+    """The first rows of the recorded lengths, as whole groups."""
     rows = json.loads(LENGTHS.read_text(encoding="utf-8"))["rows"]
     return [Shape(group=r["group"], prompt=r["prompt"], runs=tuple(r["runs"])) for r in rows[:num_rows]]
 
@@ -109,13 +109,13 @@ def rows_of(shapes: Sequence[Shape], vocab: int) -> list[Row]:
 
 
 def trl_padding_frac(rows: Sequence[Row]) -> float:
-    """TRL pads prompts on the left and responses on the right, to the longest of the batch each."""
+    """Padding of TRL: prompts on the left and responses on the right, each to the longest of the batch."""
     prompts = [row.mask.index(True) for row in rows]
     longest = max(prompts) + max(len(row.ids) - prompt for row, prompt in zip(rows, prompts, strict=True))
     return 1 - sum(len(row.ids) for row in rows) / (len(rows) * longest)
 
 
-class Ours:
+class Suite:
     """This suite's trainer and engine."""
 
     def __init__(self, checkpoint: Path, rows: list[Row], compute: str, micro_batch_tokens: int) -> None:
@@ -131,7 +131,7 @@ class Ours:
         return self.trainer.update(UpdateBatch(rows=self.rows, lr=LR))
 
     def step(self) -> UpdateMetrics:
-        """Sample as many tokens per row as recorded, update, weights to the engine."""
+        """Sample as many tokens per row as recorded, update, send the weights to the engine."""
         prompts = [row.ids[: row.mask.index(True)] for row in self.rows]
         lengths = [len(row.ids) - len(prompt) for row, prompt in zip(self.rows, prompts, strict=True)]
         engine = LocalEngine(
@@ -168,7 +168,7 @@ class Ours:
 
 
 class Trl:
-    """TRL's trainer on the same rows; `train` runs it for some steps and hands every step's seconds out."""
+    """TRL's trainer on the same rows; `train` runs some steps and reports the seconds of each."""
 
     def __init__(
         self, checkpoint: Path, rows: list[Row], compute: str, per_device: int, sample: bool, folder: Path
@@ -226,7 +226,7 @@ class Trl:
         return self.trainer.state.log_history
 
     def _recorded(self, prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
-        """The given rollouts in the place of sampled ones."""
+        """Return the given rollouts instead of sampled ones."""
         pairs = list(zip(self.rows, self.prompts, strict=True))
         return {
             "prompt_ids": [row.ids[:prompt] for row, prompt in pairs],
@@ -236,11 +236,11 @@ class Trl:
         }
 
     def _reward(self, prompts: list[Any], **_: Any) -> list[float]:
-        """TRL takes the mean of a group off; rows of a group have advantages of mean 0 for this."""
+        """Row rewards: TRL subtracts the group mean, so rows of a group have advantages of mean 0."""
         return [row.advantage for row in self.rows]
 
     def _sample_as_recorded(self, model: Any) -> None:
-        """Let `generate` end row i after as many tokens as recorded, and no earlier."""
+        """Make `generate` end row i after as many tokens as recorded."""
         from transformers import LogitsProcessor
 
         rows, prompts = self.rows, self.prompts
@@ -262,7 +262,7 @@ class Trl:
 
 
 def tokenizer_of(vocab_size: int) -> Any:
-    """A tokenizer that TRL can carry along; no text is ever made of it."""
+    """A placeholder tokenizer for TRL; it never encodes text."""
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
@@ -273,7 +273,7 @@ def tokenizer_of(vocab_size: int) -> Any:
 
 
 def a_checkpoint(folder: Path) -> Path:
-    """A random model of SmolLM2-135M's shape: speed does not depend on what the weights are."""
+    """A random model of SmolLM2-135M's shape: speed does not depend on the values of the weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -286,20 +286,20 @@ def a_checkpoint(folder: Path) -> Path:
     return folder
 
 
-def check_equal(ours: Ours, trl: Trl) -> dict[str, float]:
-    """One step of each from the same weights: loss, norm and clipped gradient, in relative terms."""
-    theirs: dict[str, torch.Tensor] = {}
+def check_equal(suite: Suite, trl: Trl) -> dict[str, float]:
+    """Relative differences after one step of each from the same weights: loss, norm and clipped gradient."""
+    trl_grads: dict[str, torch.Tensor] = {}
 
     def keep(model: Any) -> None:
-        theirs.update({n: p.grad.clone() for n, p in model.named_parameters()})
+        trl_grads.update({n: p.grad.clone() for n, p in model.named_parameters()})
 
     log = trl.train(1, lambda step, seconds: None, keep)
-    metrics = ours.update()
+    metrics = suite.update()
     difference = total = 0.0
-    for name, parameter in ours.trainer.model.named_parameters():
+    for name, parameter in suite.trainer.model.named_parameters():
         assert parameter.grad is not None
-        difference += (parameter.grad - theirs[name]).double().square().sum().item()
-        total += theirs[name].double().square().sum().item()
+        difference += (parameter.grad - trl_grads[name]).double().square().sum().item()
+        total += trl_grads[name].double().square().sum().item()
     return {
         "loss": metrics.loss,
         "loss_trl": log[0]["loss"],
@@ -314,20 +314,20 @@ def race(
 ) -> dict[str, Any]:
     """Seconds of `rounds` interleaved rounds, TRL at the best of `settings` rows per micro-batch."""
     most = sum(len(row.ids) for row in rows)
-    ours = Ours(checkpoint, rows, compute, micro_batch_tokens=max(most // 2, max(len(r.ids) for r in rows)))
+    suite = Suite(checkpoint, rows, compute, micro_batch_tokens=max(most // 2, max(len(r.ids) for r in rows)))
     tried: dict[int, Laps] = {}
-    shown: UpdateMetrics = ours.update()
+    shown: UpdateMetrics = suite.update()
     for per_device in settings:
         laps = tried[per_device] = Laps()
 
         def turn(step: int, seconds: float, laps: Laps = laps) -> None:
             nonlocal shown
             began = time.process_time()
-            shown = ours.step() if sample else ours.update()
-            # The first round of either side pays for first allocations.
+            shown = suite.step() if sample else suite.update()
+            # The first round of each side includes first allocations.
             if step > 1:
                 laps.trl.append(seconds)
-                laps.ours.append(time.process_time() - began)
+                laps.suite.append(time.process_time() - began)
 
         with tempfile.TemporaryDirectory() as folder:
             Trl(checkpoint, rows, compute, per_device, sample, Path(folder)).train(rounds + 1, turn)
@@ -340,8 +340,8 @@ def race(
         "trl_rows_per_micro_batch": best,
         "trl_s_by_setting": {str(n): [round(s, 3) for s in tried[n].trl] for n in settings},
         "trl_s": laps.trl,
-        "ours_s": laps.ours,
-        "ratio": median(theirs / mine for theirs, mine in zip(laps.trl, laps.ours, strict=True)),
+        "ours_s": laps.suite,
+        "ratio": median(trl / suite for trl, suite in zip(laps.trl, laps.suite, strict=True)),
         "padding_frac": shown.padding_frac,
         "shared_frac": shown.shared_frac,
         "trl_padding_frac": trl_padding_frac(rows),
@@ -351,7 +351,7 @@ def race(
 def main(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Else a random model of SmolLM2-135M's shape.")
+        Path | None, typer.Option(help="Checkpoint folder; default: a random model of SmolLM2-135M's shape.")
     ] = None,
     compute: Annotated[str, typer.Option(help="float32 or bfloat16 products.")] = "float32",
     num_rows: Annotated[int, typer.Option(help="Rows of the batch: whole groups of the record.")] = 8,
@@ -361,11 +361,12 @@ def main(
     updates: Annotated[bool, typer.Option(help="Race the update.")] = True,
     steps: Annotated[bool, typer.Option(help="Race whole steps too.")] = True,
     trl_rows: Annotated[
-        list[int] | None, typer.Option(help="Rows per micro-batch that TRL tries; else all and a quarter.")
+        list[int] | None,
+        typer.Option(help="Rows per micro-batch that TRL tries; default: all and a quarter."),
     ] = None,
     lengths: Annotated[str, typer.Option(help="ragged, equal or both.")] = "both",
 ) -> None:
-    """Race TRL; exit status 0 with one line where the extra `race` is missing."""
+    """Race against TRL; exit status 0 with one line if the extra `race` is missing."""
     if find_spec("trl") is None:
         typer.echo("not raced: TRL is not installed; pip install -c constraints.txt '.[race]'")
         return
@@ -384,7 +385,7 @@ def main(
             "transformers": transformers.__version__, "trl": trl.__version__,
         },
     }  # fmt: skip
-    # TRL prints its step logs; standard output is for the record.
+    # TRL prints its step logs, so standard output is reserved for the record.
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         model = checkpoint or a_checkpoint(Path(folder))
         vocab = json.loads((model / "config.json").read_text(encoding="utf-8"))["vocab_size"]
@@ -396,8 +397,8 @@ def main(
             found = record[name] = {}
             if same:
                 with tempfile.TemporaryDirectory() as out:
-                    theirs = Trl(model, rows, compute, len(rows), False, Path(out))
-                    found["same"] = check_equal(Ours(model, rows, compute, 1 << 20), theirs)
+                    peer = Trl(model, rows, compute, len(rows), False, Path(out))
+                    found["same"] = check_equal(Suite(model, rows, compute, 1 << 20), peer)
             if updates:
                 found["update"] = race(model, rows, compute, settings, rounds, False)
             if steps:

@@ -1,4 +1,4 @@
-"""`python -m trainer COMMAND`: makes problems, documents and checkpoints; scores, shows and exports checkpoints.
+"""`python -m trainer COMMAND`: prepares problems, trains checkpoints, scores and exports them.
 
 `config/commands.py` declares the sections that each command reads. Long commands resume after a kill.
 """
@@ -40,7 +40,7 @@ def prepare(source: Source) -> None:
 @app.command()
 @configured
 def corpus(source: Source) -> None:
-    """Let the teacher write the SFT documents, with real tool results."""
+    """Write the SFT documents with the scripted teacher and the results of the sandbox."""
     view, runtime = source.read(CORPUS)
     from trainer.sft.corpus import build_corpus
 
@@ -50,7 +50,7 @@ def corpus(source: Source) -> None:
 @app.command()
 @configured
 def base(source: Source) -> None:
-    """Make the base checkpoint: random with a tokenizer of its own, or a pretrained folder."""
+    """Make the base checkpoint: a random model with a new tokenizer, or a copy of a pretrained folder."""
     view, runtime = source.read(BASE)
     from trainer.stages.base_checkpoint import make_base
 
@@ -70,7 +70,7 @@ def sft(source: Source) -> None:
 @app.command()
 @configured
 def rl(source: Source, stage: Annotated[str, typer.Option(help=f"{', '.join(RL_STAGES)}.")]) -> None:
-    """One RL stage with GRPO-RoC from the checkpoint of its parent."""
+    """Run one RL stage with GRPO-RoC from the checkpoint of its parent."""
     require_known(stage, RL_STAGES, "--stage")
     view, runtime = source.read(RL[stage])
     is_hard = isinstance(view, FilterView) and view.filter is not None
@@ -101,7 +101,7 @@ def score(
     out: Annotated[Path, typer.Option(help="Folder for tokens.parquet and its manifest.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished table in OUT.")] = False,
 ) -> None:
-    """Token table: entropy, log-prob and rank by one teacher-forced pass over stored ids."""
+    """Write the token table: entropy, log-prob and rank by one teacher-forced pass over stored ids."""
     view, runtime = source.read(SCORE)
     from records.finished_results import refuse_to_replace
     from trainer.metrics.token_table import score_samples
@@ -115,10 +115,12 @@ def score(
 def chat(
     source: Source,
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
-    question: Annotated[str | None, typer.Option(help="Ask once and leave; else questions are read.")] = None,
+    question: Annotated[
+        str | None, typer.Option(help="Ask once and exit; by default questions are read.")
+    ] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0.0)] = 0.0,
 ) -> None:
-    """Talk to a checkpoint; shows reasons, tool calls, tool responses and the answer."""
+    """Chat with a checkpoint in the terminal; shows reasoning, tool calls, tool responses and the answer."""
     view, runtime = source.read(CHAT)
     from trainer.rollout.terminal_chat import talk
 
@@ -133,11 +135,11 @@ def inspect(
         Path, typer.Argument(help="SFT documents (.jsonl), problems (.jsonl) or trajectories (.parquet).")
     ],
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Whose tokenizer shows documents as tokens.")
+        Path | None, typer.Option(help="Checkpoint whose tokenizer shows documents as tokens.")
     ] = None,
     count: Annotated[int, typer.Option(help="Rows to show.", min=1)] = 3,
 ) -> None:
-    """Show rows with the mask that training uses."""
+    """Show rows with the training mask."""
     view, _ = source.read(INSPECT)
     from trainer.inspect_data import show
 
@@ -148,7 +150,7 @@ def inspect(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 )
 def schedule(context: typer.Context) -> None:
-    """Scheduler study in the simulator: every policy on the same workloads (`bench.schedule`, not installed)."""
+    """Run the scheduler study: every policy in the simulator on the same workloads."""
     raise typer.Exit(run_bench_module("bench.schedule", context.args))
 
 
@@ -156,7 +158,7 @@ def schedule(context: typer.Context) -> None:
 def doctor(
     preset: Annotated[str, typer.Option(help="tiny, micro, smol, small, released or paper.")] = "tiny",
 ) -> None:
-    """What a preset needs and what this machine has; exit status 1 when something is missing."""
+    """List the requirements of a preset beside this machine; exit status 1 when something is missing."""
     with one_line_errors():
         from trainer.doctor import examine
 
@@ -173,7 +175,7 @@ def export(
     out: Annotated[Path, typer.Option(help="New folder.")],
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "bfloat16",
     untie: Annotated[
-        bool, typer.Option("--untie", help="Write the output head apart from the embeddings.")
+        bool, typer.Option("--untie", help="Write the output head and the embeddings separately.")
     ] = False,
 ) -> None:
     """Copy a checkpoint in another number format, without optimizer state."""

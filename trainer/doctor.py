@@ -1,4 +1,4 @@
-"""What a preset needs and what this machine has, one line each."""
+"""`examine`: compares the requirements of a preset with this machine, one finding per requirement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Finding:
     detail: str
 
     def line(self) -> str:
-        """One line for a person."""
+        """The finding as one line of text."""
         return f"{'ok     ' if self.ok else 'missing'} {self.what}: {self.detail}"
 
 
@@ -51,7 +51,9 @@ def _device(config: Config) -> Finding:
     import torch
 
     count = torch.cuda.device_count()
-    return Finding(what="device", ok=count > 0, detail=f"{count} CUDA devices; the preset wants at least one")
+    return Finding(
+        what="device", ok=count > 0, detail=f"{count} CUDA devices; the preset requires at least one"
+    )
 
 
 def _model(config: Config) -> Finding:
@@ -62,12 +64,12 @@ def _model(config: Config) -> Finding:
 
 
 def _data(config: Config) -> Finding:
-    """What `trainer.start` refuses is missing here too."""
+    """Reports what `trainer.start` refuses."""
     if fault := source_fault(config.data):
         return Finding(what="data", ok=False, detail=fault)
     data = config.runtime.paths.data
     if data is None:
-        return Finding(what="data", ok=True, detail="generated; published benchmarks are asked of the hub")
+        return Finding(what="data", ok=True, detail="generated; published benchmarks come from the hub")
     return Finding(what="data", ok=Path(data).is_dir(), detail=f"runtime.paths.data = {data}")
 
 
@@ -93,7 +95,7 @@ def _sandbox(config: Config) -> Finding:
 
 
 def _engine(config: Config) -> list[Finding]:
-    """Version of vLLM, where the preset decodes with it or on a GPU."""
+    """Version of vLLM, if the preset uses vLLM or a GPU."""
     if config.rollout.engine.kind == "local" and config.runtime.device == "cpu":
         return []
     found = installed_vllm()
@@ -102,9 +104,9 @@ def _engine(config: Config) -> list[Finding]:
 
 
 def _packages(config: Config) -> list[Finding]:
-    wanted = ["torch", "transformers", "snakemake", "math_verify"]
-    wanted += [PACKAGES[sink] for sink in config.runtime.sinks]
+    required = ["torch", "transformers", "snakemake", "math_verify"]
+    required += [PACKAGES[sink] for sink in config.runtime.sinks]
     return [
         Finding(what=name, ok=importlib.util.find_spec(name) is not None, detail="Python package")
-        for name in wanted
+        for name in required
     ]

@@ -1,4 +1,4 @@
-"""Rows as a person reads them: what was asked, what was sampled, what the loss sees."""
+"""`show`: prints problems, SFT documents or trajectories, with the tokens that the loss sees."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _codec(checkpoint: Path | None) -> FolderCodec:
 
 
 def _holds_documents(path: Path) -> bool:
-    """Whether the first line that is not blank is an SFT document; readers name what is wrong with the file."""
+    """Whether the first line that is not blank is an SFT document; the readers report faults of the file."""
     try:
         with path.open("rb") as file:
             first = next((line for line in file if line.strip()), b"")
@@ -87,7 +87,7 @@ def _trajectory(console: Console, trajectory: Trajectory, codec: FolderCodec) ->
 
 
 def _masked(ids: Sequence[int], mask: Sequence[bool], codec: FolderCodec) -> Text:
-    """Runs of equal mask decoded together; between guillemets: what the loss sees."""
+    """Decode runs of equal mask together; guillemets mark what the loss sees."""
     text = Text()
     start = 0
     for end in range(1, len(ids) + 1):

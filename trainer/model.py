@@ -1,6 +1,6 @@
-"""The policy as a `transformers` module: made from the configuration, read from a checkpoint, written to one.
+"""The policy as a `transformers` module: `random_model`, `load_model`, `save_model`.
 
-Weights are float32 masters whatever the compute type (public fault B20).
+Weights are float32 master weights for every compute type (public fault B20).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from trainer.weights import read_model
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Its bars write carriage returns into logs.
+# Progress bars write carriage returns into logs.
 transformers_logging.disable_progress_bar()
 
 
 def use_threads(runtime: RuntimeSection, threads: int) -> None:
-    """Fix both thread counts of torch: they decide the order of additions, hence the bits. Call it first."""
+    """Fix both thread counts of torch: they decide the order of additions, hence the bits. Call this first."""
     end_of_imports()
     torch.set_num_threads(threads)
     if torch.get_num_interop_threads() != runtime.interop_threads:
@@ -35,14 +35,14 @@ def use_threads(runtime: RuntimeSection, threads: int) -> None:
 
 
 def check_device(runtime: RuntimeSection) -> torch.device:
-    """The configured device; ConfigError when this machine has none such."""
+    """Return the configured device. Raises ConfigError if it is not available."""
     if runtime.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu")
     return torch.device(runtime.device)
 
 
 def random_model(section: ModelSection, vocab_size: int, end_id: int, pad_id: int) -> Qwen3ForCausalLM:
-    """A Qwen3 of the configured sizes, initialised from `section.seed`."""
+    """Initialise a Qwen3 of the configured sizes from `section.seed`."""
     config = Qwen3Config(
         vocab_size=vocab_size,
         hidden_size=section.hidden_size,
@@ -64,17 +64,17 @@ def random_model(section: ModelSection, vocab_size: int, end_id: int, pad_id: in
 
 
 def load_model(folder: Path, device: torch.device) -> PreTrainedModel:
-    """Read a whole checkpoint folder in float32, without dropout (public fault B16); see `weights.read_model`."""
+    """Read a complete checkpoint folder in float32, without dropout (public fault B16); see `weights.read_model`."""
     model = read_model(folder, dtype=torch.float32, attn_implementation="sdpa")
     model.to(device)  # pyright: ignore[reportArgumentType]  # its wrapper hides the signature
     return model.eval()
 
 
 def checkpoint_activations(model: PreTrainedModel) -> None:
-    """Keep one activation per layer and compute the rest again in the backward pass; equal gradients, less memory.
+    """Keep one activation per layer and recompute the others in the backward pass: equal gradients, less memory.
 
-    `transformers` ties this to training mode, which would switch dropout on as well (public fault B16): the layers
-    alone are told that they train, what is inside them is not.
+    `transformers` couples this to training mode, which also enables dropout (public fault B16). Only the layers get
+    the training flag; their submodules stay in evaluation mode.
     """
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""What the jobs of a run need of this machine, asked before the first of them: an hour of SFT comes before stage 1."""
+"""`require_start`: checks this machine before the first job, so that stage 1 does not fail after an hour of SFT."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITH_TOOL = {"corpus", *RL_STAGES, "hard", "origin", "arm", *_EVALUATE}
 
 
 def require_start(config: Config, rules: Collection[str]) -> None:
-    """Raises ConfigError, in one line, for what some job of these rules would refuse."""
+    """Raise ConfigError, in one line, for everything that a job of these rules would refuse."""
     faults = list(_faults(config, set(rules)))
     if faults:
         raise ConfigError("; ".join(faults))
@@ -35,20 +35,20 @@ def _faults(config: Config, rules: set[str]) -> Iterator[str]:
     if rules & _WITH_TOOL:
         for name in config.sandbox.preload:
             if importlib.util.find_spec(name.partition(".")[0]) is None:
-                yield f"sandbox.preload: no module {name!r} here; install it, or take it out"
+                yield f"sandbox.preload: no module {name!r} here; install it, or remove it from the list"
     if rules & _ON_DEVICE and config.runtime.device == "cuda" and not _sees_a_gpu():
         yield "runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu"
 
 
 def source_fault(data: DataSection) -> str | None:
-    """Why problems of this source cannot be had, or None."""
+    """Why problems of this source are not available, or None."""
     if data.source == "procedural":
         return None
     return f"data.source = {data.source!r}: only procedural problems can be prepared without the hub"
 
 
 def pretrained_fault(model: ModelSection) -> str | None:
-    """Why the pretrained checkpoint cannot be taken, or None."""
+    """Why the pretrained checkpoint is not usable, or None."""
     folder = Path(model.path or "")
     if not (folder / "config.json").is_file():
         return f"model.path = {folder}: holds no config.json; give a Hugging Face checkpoint folder"
@@ -69,7 +69,7 @@ def pretrained_fault(model: ModelSection) -> str | None:
 
 
 def downloaded_revision(folder: Path) -> str | None:
-    """The commit of a folder made by `hf download --local-dir`: first line of the record beside config.json's copy."""
+    """The commit of a folder made by `hf download --local-dir`, from the record that it writes for config.json."""
     record = folder / ".cache" / "huggingface" / "download" / "config.json.metadata"
     try:
         return record.read_text(encoding="utf-8").split("\n")[0].strip() or None
@@ -78,6 +78,6 @@ def downloaded_revision(folder: Path) -> str | None:
 
 
 def _sees_a_gpu() -> bool:
-    """Asked in a process of its own: torch would stay in this one for the whole run."""
+    """Runs in a separate process: torch would otherwise stay loaded in this one for the whole run."""
     code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

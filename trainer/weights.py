@@ -1,7 +1,7 @@
-"""Reads a model from a Hugging Face folder whole, or refuses it by name.
+"""`read_model`: reads a complete model from a Hugging Face folder, or refuses it by name.
 
-`transformers` fills a missing tensor with random numbers, drops one that the model has no place for, and goes on; a
-model with one layer left out was trained and scored that way. Here each of these ends in one line.
+`transformers` fills a missing tensor with random numbers and drops a tensor that the model does not have. Training and
+scoring a model with a missing layer then succeeds. Here each of these cases is an error of one line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from records.errors import ConfigError
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 NUM_NAMED = 3
-"""Tensors that a refusal lists; it counts the others."""
+"""Tensors that an error lists; it counts the others."""
 
 
 def read_model(folder: Path, **options: Any) -> PreTrainedModel:
@@ -28,17 +28,17 @@ def read_model(folder: Path, **options: Any) -> PreTrainedModel:
 
     Args:
         folder: with config.json and safetensors.
-        options: of `from_pretrained`, such as dtype.
+        options: arguments of `from_pretrained`, such as dtype.
 
     Raises:
-        ConfigError: the folder does not exist or cannot be loaded; tensors are missing, have no place in the model,
-            have another shape, or hold numbers that are not finite; a head differs from the embedding it is tied to.
+        ConfigError: the folder does not exist or cannot be loaded; tensors are missing, unknown to the model,
+            of another shape, or not finite; a head differs from the embedding it is tied to.
     """
     if not (folder / "config.json").is_file():
         what = "holds no config.json" if folder.is_dir() else "does not exist"
         raise ConfigError(f"{folder}: {what}; give a Hugging Face checkpoint folder")
     verbosity = transformers_logging.get_verbosity()
-    # Its table of missing tensors; the refusal below names them.
+    # `transformers` logs a table of missing tensors; the error below names them.
     transformers_logging.set_verbosity_error()
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -49,7 +49,7 @@ def read_model(folder: Path, **options: Any) -> PreTrainedModel:
             ignore_mismatched_sizes=True,
             **options,
         )
-    except Exception as error:  # of any kind: whatever its files hold, the folder is at fault
+    except Exception as error:  # any exception: every one means that the folder cannot be read
         raise ConfigError(
             f"{folder}: is not a checkpoint transformers can load ({one_line(error)})"
         ) from None
@@ -82,7 +82,7 @@ def _require_whole(folder: Path, loading: dict[str, Any]) -> None:
 
 
 def _require_tied_head(folder: Path, model: PreTrainedModel) -> None:
-    """A tied model takes its head from the embedding; one that is stored beside it must be the same."""
+    """Raise ConfigError when a stored head differs from the embedding that a tied model takes it from."""
     if not getattr(model.config, "tie_word_embeddings", False):
         return
     files = weight_files(folder)
@@ -100,9 +100,9 @@ def put(tensors: Mapping[str, torch.Tensor], model: PreTrainedModel) -> None:
     """Copy tensors into the model's parameters. Raises ConfigError unless both have the same names and shapes."""
     parameters = dict(model.named_parameters())
     found = {name: tensor.shape for name, tensor in tensors.items()}
-    wanted = {name: parameter.shape for name, parameter in parameters.items()}
-    if found != wanted:
-        different = [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)]
+    expected = {name: parameter.shape for name, parameter in parameters.items()}
+    if found != expected:
+        different = [name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)]
         raise ConfigError(
             f"saved weights do not fit the model: {listed(different)}; delete the working folder"
         )
@@ -130,12 +130,12 @@ def _tensor(file: Path, name: str) -> torch.Tensor:
 
 
 def one_line(error: Exception) -> str:
-    """The message of a library's exception on one line, cut where it becomes a page."""
+    """The message of a library's exception on one line, shortened."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names in order, and how many more there are.
+    """The first names in order, and the number of further ones.
 
     >>> listed(["b", "a"]), listed("edcba")
     ('a, b', 'a, b, c and 2 more')

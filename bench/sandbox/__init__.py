@@ -1,1 +1,1 @@
-"""Measures of `python -m sandbox bench`, one module for each question."""
+"""Measures of `python -m sandbox bench`, one module per question."""

@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def main(
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, for a machine.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole record as JSON.")] = False,
     quick: Annotated[bool, typer.Option(help="Smaller: a few seconds on an idle machine.")] = False,
     workers: Annotated[int, typer.Option(help="CPU cores to fill.")] = 2,
     against: Annotated[
@@ -32,7 +32,7 @@ def main(
         ),
     ] = "",
     size: Annotated[int | None, typer.Option(min=20, help="Programs of a pass.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Turns of what takes turns.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of interleaved measures.")] = None,
 ) -> None:
     """Measure throughput, latency and losses on the standard workload. Exit status 1 if an answer was wrong or lost.
 

@@ -1,4 +1,4 @@
-"""`burst` and `refused_burst`: very many calls at once, without and with a queue limit."""
+"""`burst` and `refused_burst`: many calls at once, without and with a queue limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITS = Limits(cpu_s=5, wall_s=600)
 
 
 def burst(*, size: int, workers: int, slots: int) -> dict[str, Any]:
-    """`size` calls at once that sleep 20 ms, in a client as it comes: how they ended, and what the dispatcher paid.
+    """Submit `size` calls of 20 ms at once to a default client; return their results and the dispatcher's cost.
 
     Args:
         size: calls.
@@ -59,7 +59,7 @@ def burst(*, size: int, workers: int, slots: int) -> dict[str, Any]:
 
 
 def refused_burst(*, size: int, workers: int, slots: int, queue_limit: int) -> dict[str, Any]:
-    """The same with a queue limit: once with a client that passes refusals on, then the refused calls with the default.
+    """As `burst`, with a queue limit: first with a client that passes refusals on, then the refused calls by default.
 
     Args:
         size: calls.
@@ -83,15 +83,15 @@ def refused_burst(*, size: int, workers: int, slots: int, queue_limit: int) -> d
         second = sandbox.run_many(refused)
         seconds = time.perf_counter() - start
         num_refusals = sandbox.num_refusals
-    told = count(first)
+    counts = count(first)
     return {
         "calls": size,
         "queue_limit": queue_limit,
-        "first": told,
-        "ok_plus_rejected": told["ok"] + told["rejected"],
+        "first": counts,
+        "ok_plus_rejected": counts["ok"] + counts["rejected"],
         "retried": count(second),
         "refusals_while_retrying": num_refusals,
-        "ok_after_retries": told["ok"] + count(second)["ok"],
+        "ok_after_retries": counts["ok"] + count(second)["ok"],
         "seconds": seconds,
     }
 
@@ -106,7 +106,7 @@ def _calls(size: int) -> list[ToolCall]:
 
 
 def count(results: list[ToolResult]) -> dict[str, int]:
-    """Ends of the calls of a burst; `ok` only with the right output."""
+    """Count the calls of a burst by status; `ok` requires the right output."""
     num_ok = sum(result.status is Status.OK and result.stdout == f"{result.id}\n" for result in results)
     return {
         "ok": num_ok,
@@ -117,7 +117,7 @@ def count(results: list[ToolResult]) -> dict[str, int]:
 
 
 def own_rss_bytes() -> int:
-    """Memory of this process now."""
+    """Memory of this process, in bytes."""
     return rss_bytes(0)
 
 

@@ -1,4 +1,4 @@
-"""`session_cells` and `deadline_excess_s`: the cost of a cell, and how long code outlives its time limit."""
+"""`session_cells` and `deadline_excess_s`: the cost of a cell, and the time that code survives its limit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LIMIT_S = 0.5
 
 
 def session_cells(sandbox: Sandbox, repeats: int) -> dict[str, float]:
-    """Milliseconds of one more cell of a warm session, beside what the same code costs over a bare socket.
+    """Milliseconds of one more cell of a warm session, and the cost of the same code over a bare socket.
 
-    `bare_ms` is a socket round trip to a process that runs the cell and answers with the value of its last expression;
-    `bare_text_ms` the same with one `exec` of the text and no value. They take turns with ours, fifty at a time. Both
-    processes are forked beforehand: a fork in between would leave this process to copy its pages while ours is timed.
+    `bare_ms` is a socket round trip to a process that runs the cell and returns the value of its last expression;
+    `bare_text_ms` is the same with one `exec` of the text and no value. They alternate with the sandbox in runs of
+    fifty. Both processes are forked beforehand: a later fork would charge copied pages to the sandbox.
     """
     limits = Limits(cpu_s=5, wall_s=60)
-    ours: list[float] = []
+    cells: list[float] = []
     bare: list[float] = []
     text: list[float] = []
     with _bare_process(has_value=True) as with_value, _bare_process(has_value=False) as without:
@@ -35,14 +35,14 @@ def session_cells(sandbox: Sandbox, repeats: int) -> dict[str, float]:
             for index in range(begin, begin + 50):
                 start = time.perf_counter()
                 sandbox.run(ToolCall(id=f"cell-{index}", code=CELL, session="bench", limits=limits))
-                ours.append(1000 * (time.perf_counter() - start))
+                cells.append(1000 * (time.perf_counter() - start))
             bare += _bare_ms(with_value, 50)
             text += _bare_ms(without, 50)
         sandbox.close_session("bench")
-    p50, p50_bare, p50_text = (statistics.median(values) for values in (ours, bare, text))
+    p50, p50_bare, p50_text = (statistics.median(values) for values in (cells, bare, text))
     return {
         "p50_ms": p50,
-        "p95_ms": sorted(ours)[len(ours) * 95 // 100],
+        "p95_ms": sorted(cells)[len(cells) * 95 // 100],
         "bare_ms": p50_bare,
         "bare_text_ms": p50_text,
         "ratio": p50 / p50_bare,
@@ -52,18 +52,18 @@ def session_cells(sandbox: Sandbox, repeats: int) -> dict[str, float]:
 
 @contextmanager
 def _bare_process(*, has_value: bool) -> Iterator[socket.socket]:
-    """The socket of a forked process that runs what it is sent."""
-    ours, theirs = socket.socketpair()
+    """The socket of a forked process that runs the code it receives."""
+    near, far = socket.socketpair()
     pid = os.fork()
     if pid == 0:
-        ours.close()
-        _serve_bare(theirs, has_value)
+        near.close()
+        _serve_bare(far, has_value)
         os._exit(0)
-    theirs.close()
+    far.close()
     try:
-        yield ours
+        yield near
     finally:
-        ours.close()
+        near.close()
         os.waitpid(pid, 0)
 
 
@@ -90,7 +90,7 @@ def _serve_bare(link: socket.socket, has_value: bool) -> None:
 
 
 def deadline_excess_s(sandbox: Sandbox, repeats: int) -> dict[str, float]:
-    """How long code that swallows its time limit lived beyond it, in seconds: longest and median."""
+    """Seconds that code which swallows its time limit lived beyond the limit: longest and median."""
     limits = Limits(wall_s=LIMIT_S, cpu_s=LIMIT_S)
     results = [sandbox.run(ToolCall(id=f"late-{k}", code=STUBBORN, limits=limits)) for k in range(repeats)]
     excess = [result.wall_s - LIMIT_S for result in results]

@@ -26,14 +26,14 @@ SECTIONS = (
     "burst",
     "soak",
 )
-"""What can be measured, in the order of running; the last ones take minutes each."""
+"""Available measures, in the order of running; the last ones take minutes each."""
 USUAL = ("race", "levels", "session", "deadline", "waterfall")
 QUICK = ("race", "levels", "session", "deadline")
 BURST_SLOTS = 64
 
 
 def sections_of(names: Sequence[str], *, quick: bool) -> tuple[str, ...]:
-    """Which sections to run: those named, `all`, or by default the short ones.
+    """Sections to run: the named ones, `all`, or by default the short ones.
 
     >>> sections_of(["soak", "race"], quick=False)
     ('race', 'soak')
@@ -58,15 +58,15 @@ def run_bench(
     size: int | None = None,
     rounds: int | None = None,
 ) -> dict[str, Any]:
-    """The sections asked for, as one JSON object. A wrong or lost answer makes `valid` false.
+    """Run the requested sections and return one JSON object. A wrong or lost answer makes `valid` false.
 
     Args:
         quick: small sizes, one round.
         workers: cores of the sandbox.
         judges: name -> address of running code-judge instances.
-        only: sections to run; none: the usual ones.
-        size: programs of a pass, instead of the usual number.
-        rounds: turns of everything that takes turns.
+        only: sections to run; none: the default ones.
+        size: programs of a pass, instead of the default number.
+        rounds: rounds of every interleaved measure.
 
     Raises:
         UserError: an unknown section.
@@ -100,7 +100,7 @@ def run_bench(
 
 
 def _alone(*, quick: bool, workers: int, size: int, rounds: int) -> dict[str, Callable[[], Any]]:
-    """The measures that start sandboxes of their own."""
+    """Measures that start their own sandboxes."""
     num_burst, num_soak = (500, 2_000) if quick else (45_000, 100_000)
     return {
         "waterfall": lambda: race.waterfall(size=size, rounds=rounds, workers=workers),
@@ -137,11 +137,11 @@ def _levels(sandbox: Sandbox, judges: dict[str, str], *, quick: bool) -> list[di
 
 
 def is_valid(record: dict[str, Any]) -> bool:
-    """Whether no answer was wrong, lost or given twice."""
+    """Whether no answer was wrong, lost or duplicated."""
     faults = sum(entry["wrong"] + entry["lost"] for entry in record["rounds"])
     if "burst" in record:
-        told, limited = record["burst"]["all"], record["burst"]["limited"]
-        faults += told["calls"] - told["ok"] + told["answered_twice"]
+        counts, limited = record["burst"]["all"], record["burst"]["limited"]
+        faults += counts["calls"] - counts["ok"] + counts["answered_twice"]
         faults += limited["calls"] - limited["ok_after_retries"]
     faults += sum(row["missing"] + row["doubled"] for row in record.get("kills", {}).values())
     faults += record.get("soak", {}).get("faults", 0)

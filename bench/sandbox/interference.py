@@ -56,16 +56,16 @@ class Product:
 
 
 def interference(*, workers: int, rounds: int, seconds: float) -> dict[str, Any]:
-    """Speed of the pinned product beside a full sandbox over its speed alone, taking turns.
+    """Speed of the pinned product beside a full sandbox over its speed alone, in alternation.
 
-    Three ways to run the sandbox: on the other cores at low priority, anywhere at low priority, anywhere at the same
-    priority. With the first, the process that submits keeps off the core as well. `ratio` is by the clock and holds
-    on a machine that does nothing else; `cpu_ratio` is per second of CPU and shows caches and memory alone.
+    The sandbox runs in three ways: on the other cores at low priority, anywhere at low priority, and anywhere at equal
+    priority. In the first one the submitting process also avoids the core. `ratio` uses the clock and is valid on a
+    machine without other load; `cpu_ratio` is per second of CPU and shows the effect of caches and memory alone.
 
     Args:
-        workers: cores the sandbox fills.
-        rounds: turns of each.
-        seconds: length of a turn.
+        workers: cores that the sandbox fills.
+        rounds: repetitions of each.
+        seconds: length of one measurement.
     """
     cores = sorted(os.sched_getaffinity(0))
     others = cores[1:] or cores
@@ -113,7 +113,7 @@ def _turns(sandbox: Sandbox, product: Product, rounds: int, seconds: float) -> d
 
 
 class Load:
-    """Keeps a sandbox full from a thread until told to stop."""
+    """Keeps a sandbox full from a thread until `stop`."""
 
     def __init__(self, sandbox: Sandbox, programs: list[Any]) -> None:
         self._goodputs: list[float] = []
@@ -126,7 +126,7 @@ class Load:
             self._goodputs.append(measure(sandbox, programs[:100], in_flight=32, limits=CALM).goodput)
 
     def stop(self) -> float:
-        """Wait for the calls under way; the mean goodput."""
+        """Wait for running calls; return the mean goodput."""
         self._is_over.set()
         self._thread.join()
         return statistics.fmean(self._goodputs)

@@ -16,17 +16,17 @@ from sandbox import Sandbox, ToolRunner
 _CALL = "import time\ntime.sleep(0.25)\nprint('done')"
 LIMITS = Limits(cpu_s=5, wall_s=120)
 LOAD = 48
-"""Calls running or waiting when the blow falls."""
+"""Calls that run or wait at the moment of the kill."""
 
 
 def kills(*, rounds: int, workers: int) -> dict[str, Any]:
-    """For each victim: the longest time from the blow to the end of a call that the victim held, and all statuses.
+    """For each victim: the longest time from the kill to the end of a call that the victim held, and all statuses.
 
-    `held` are the calls that ended as lost: those the victim was running, of a dead supervisor also those it had
-    accepted. `doubled` counts calls answered twice, `missing` calls never answered.
+    `held` counts calls that ended as lost: those that the victim was running, and for a dead supervisor those it had
+    accepted. `doubled` counts calls answered twice, `missing` calls without an answer.
 
     Args:
-        rounds: blows of each kind.
+        rounds: kills of each kind.
         workers: cores of each sandbox.
     """
     table: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def _kill_supervisor(workers: int) -> dict[str, Any]:
 
 
 def _blow(runner: ToolRunner, strike: Callable[[], None]) -> dict[str, Any]:
-    """Load the runner, strike, wait for every call."""
+    """Load the runner, kill the victim, wait for every call."""
     answers: Counter[str] = Counter()
     ended: dict[str, float] = {}
 

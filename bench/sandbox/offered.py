@@ -24,13 +24,13 @@ PHASES_S = (60.0, 120.0, 300.0, 600.0)
 def offered_load(*, size: int, workers: int, seed: int = 7) -> dict[str, Any]:
     """Mean and p99 latency at shares of the capacity, and the cores for 45,000 calls at 0.3 s mean.
 
-    Calls arrive as a Poisson stream; latency counts from the planned arrival. Capacity is what the same sandbox does
-    with 64 in flight.
+    Calls arrive as a Poisson stream; latency counts from the planned arrival. Capacity is the goodput of the same
+    sandbox with 64 calls in flight.
 
     Args:
         size: calls at each load.
         workers: cores of the sandbox.
-        seed: of the arrivals.
+        seed: seed of the arrivals.
     """
     programs = mix(size, loops=False)
     rows: list[dict[str, Any]] = []
@@ -76,8 +76,8 @@ def _stream(
 def cores_needed(calls_per_core_s: float, rows: list[dict[str, Any]]) -> dict[str, float]:
     """Cores for 45,000 calls at a mean latency of 0.3 s: all at once, and spread over a rollout phase.
 
-    At once, answers come at a constant rate until the last, so the mean is half of the whole and all must be done in
-    twice 0.3 s. Spread, the cores must carry the rate at the highest measured load whose mean stays below 0.3 s.
+    At once, answers arrive at a constant rate, so the mean is half of the total, and all must be done in twice 0.3 s.
+    Spread, the cores must carry the rate at the highest measured load whose mean stays below 0.3 s.
 
     >>> cores_needed(100.0, [{"load": 0.8, "mean_ms": 50.0}, {"load": 0.9, "mean_ms": 400.0}])["burst"]
     750.0

@@ -1,6 +1,6 @@
 """Peers of the bench: a spawned interpreter per call, the bare cost of a fork, and a code-judge service.
 
-code-judge is kept outside this project; `python -m sandbox bench --help` says how to start one.
+code-judge is not part of this project; `python -m sandbox bench --help` describes how to start it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SPAWN_LIMIT_S = 20.0
 
 
 def fork_floor_ms(repeats: int = 200) -> float:
-    """Milliseconds to fork, exit and reap this very process in its bare state: no sandbox can be cheaper."""
+    """Milliseconds to fork, exit and reap a bare process: no sandbox can be cheaper."""
     program = (
         "import os, time\n"
         f"start = time.perf_counter()\nfor _ in range({repeats}):\n    pid = os.fork()\n"
@@ -33,7 +33,7 @@ def fork_floor_ms(repeats: int = 200) -> float:
 
 
 def run_spawned(program: Program) -> bool:
-    """A fresh interpreter; True when it ends as it must."""
+    """Run a program in a new interpreter; True if it ends as expected."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", program.code],
@@ -59,13 +59,13 @@ def spawn_goodput(programs: list[Program], workers: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How calls are posted to a code-judge."""
+    """A way to post calls to a code-judge."""
 
     batch: int
     """Calls of one post; 1: `/run`, more: `/run/long-batch`."""
     in_flight: int
     pause_s: float = 0.0
-    """What the released client sleeps after every post."""
+    """Sleep of the released client after every post."""
 
 
 WAYS = {
@@ -87,7 +87,7 @@ def try_ways(url: str, programs: list[Program]) -> list[dict[str, Any]]:
 
 
 def judge_goodput(url: str, programs: list[Program], way: Way) -> tuple[float, int]:
-    """Correct answers per second of a code-judge at `url`, and how many were wrong or lost."""
+    """Correct answers per second of a code-judge at `url`, and the number of wrong or lost ones."""
     groups = [programs[k : k + way.batch] for k in range(0, len(programs), way.batch)]
     start = time.perf_counter()
     with ThreadPoolExecutor(max(1, way.in_flight // way.batch)) as pool:
@@ -126,7 +126,7 @@ def _is_right(program: Program, result: dict[str, object]) -> bool:
 
 
 def control_s() -> float:
-    """Seconds to start and end an interpreter, median of 5: a round in which this moved is not comparable."""
+    """Seconds to start and end an interpreter, median of 5; a round with another value is not comparable."""
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -136,7 +136,7 @@ def control_s() -> float:
 
 
 def wait_until_calm(most_s: float = 20.0, window_s: float = 0.25, idle_frac: float = 0.9) -> None:
-    """Wait for idle processors, at most `most_s`: what one contestant leaves running must not slow the next."""
+    """Wait for idle processors, at most `most_s`, so that leftovers of one contestant do not slow the next."""
     end_t = time.monotonic() + most_s
     idle, total = _processor_ticks()
     while time.monotonic() < end_t:
@@ -147,12 +147,12 @@ def wait_until_calm(most_s: float = 20.0, window_s: float = 0.25, idle_frac: flo
 
 
 def _processor_ticks() -> tuple[int, int]:
-    """Idle ticks and all ticks of all processors since the machine started."""
+    """Idle ticks and all ticks of all processors since boot."""
     with open("/proc/stat", encoding="ascii") as file:
         ticks = [int(field) for field in file.readline().split()[1:9]]
     return ticks[3] + ticks[4], sum(ticks)
 
 
 def load_average() -> float:
-    """Runnable processes over the last minute."""
+    """Number of runnable processes over the last minute."""
     return os.getloadavg()[0]

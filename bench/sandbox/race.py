@@ -16,26 +16,26 @@ from sandbox import Sandbox, ToolRunner
 
 CALM = Limits(cpu_s=10, wall_s=120)
 SHARP = Limits(cpu_s=2, wall_s=2)
-"""The peer's limits: 2 s."""
+"""Limits of the peer: 2 s."""
 CALL_TIMEOUT_S = 600.0
 _SMALL_LAZY = ("huge_pages", "eager_pages")
 LOOP_PASSES = 3
-"""So much longer is a pass with loops: the last of them ends 2 s after everything else, however fast the sandbox."""
+"""Extra length of a pass with loops: the last loop ends 2 s after everything else, for any sandbox."""
 MAX_CONTROL_SHIFT = 0.3
-"""A round whose start of an interpreter takes so much longer or shorter than in the first round is void."""
+"""A round is void if the start of an interpreter differs by this factor from the first round."""
 
 
 @dataclass(slots=True)
 class Score:
-    """What one pass over a workload gave."""
+    """Result of one pass over a workload."""
 
     goodput: float
     num_wrong: int = 0
-    """Answers that are not the one computed outside; timeouts apart."""
+    """Answers that differ from the expected one, without timeouts."""
     num_late: int = 0
-    """Programs that should have ended and ran into a limit."""
+    """Programs that should have ended and reached a limit."""
     num_lost: int = 0
-    """Calls that ended through our fault, or never."""
+    """Calls that the infrastructure lost, or that never ended."""
     latency_s: dict[str, list[float]] = field(default_factory=dict)
 
     def latency_ms(self) -> dict[str, dict[str, float]]:
@@ -57,7 +57,7 @@ def percentiles_ms(seconds: list[float]) -> dict[str, float]:
 
 
 def is_right(program: Program, result: ToolResult) -> bool:
-    """Whether a program ended as it must."""
+    """Whether a program ended as expected."""
     if program.kind == "loop":
         return result.status is Status.TIMEOUT
     if program.kind == "error":
@@ -105,16 +105,15 @@ def _count(score: Score, program: Program, result: ToolResult) -> bool:
 def run_race(
     sandbox: Sandbox, judges: dict[str, str], *, size: int, rounds: int, workers: int
 ) -> dict[str, Any]:
-    """Rounds of ours, peers, ours, ... Every round: without loops, then with 5% of them.
+    """Race in rounds: sandbox, peers, sandbox. Each round runs without loops, then with 5% of them.
 
-    The peer is first tried in every way it can be driven, on a part of the programs; the best of all then runs in
-    every round.
+    First the peer runs a part of the programs in every way of driving it; the best way then runs in every round.
 
     Args:
-        sandbox: ours.
+        sandbox: the sandbox of this project.
         judges: name -> address of running code-judge instances; may be empty.
         size: programs of a pass.
-        rounds: how many.
+        rounds: number of rounds.
         workers: cores, for the pool that spawns interpreters.
     """
     plain, loops = mix(size, loops=False), mix(LOOP_PASSES * size, loops=True)
@@ -164,7 +163,7 @@ def _our_round(sandbox: Sandbox, plain: list[Program], loops: list[Program]) -> 
 def _judge_round(
     judges: dict[str, str], trials: list[dict[str, Any]], plain: list[Program], loops: list[Program]
 ) -> dict[str, Any]:
-    """The peer with what did best in the trials."""
+    """Run the peer in the best way of the trials."""
     row: dict[str, Any] = {}
     for key, programs in (("", plain), ("_with_loops", loops)):
         tried = [trial for trial in trials if trial["with_loops"] == bool(key)]
@@ -180,7 +179,7 @@ def _judge_round(
 
 
 def mark_void(rounds: list[dict[str, Any]]) -> None:
-    """Mark rounds during which the machine was not the one of the first round.
+    """Mark rounds in which the speed of the machine differs from the first round.
 
     >>> rounds = [{"control_s": 0.010}, {"control_s": 0.012}, {"control_s": 0.02}]
     >>> mark_void(rounds)
@@ -193,7 +192,7 @@ def mark_void(rounds: list[dict[str, Any]]) -> None:
 
 
 def ratios(rounds: list[dict[str, Any]], key: str) -> dict[str, Any]:
-    """Ours (the mean of before and after) over the peer, per round: median, lowest, highest, rounds counted.
+    """Goodput of the sandbox (mean of before and after) over the peer's, per round: median, lowest, highest, number.
 
     >>> rounds = [{"void": False, "goodput": 30.0, "again": {"goodput": 50.0}, "peer": {"goodput": 2.0}}]
     >>> ratios(rounds, "goodput")["median"]
@@ -210,9 +209,9 @@ def ratios(rounds: list[dict[str, Any]], key: str) -> dict[str, Any]:
 
 
 def waterfall(*, size: int, rounds: int, workers: int) -> list[dict[str, Any]]:
-    """Goodput as each idea is added.
+    """Goodput with each optimisation added.
 
-    A process per call, preloading, tiers, huge pages, pages that the fork copies at once.
+    In order: a process per call, preloading, tiers, huge pages, pages that the fork copies at once.
     """
     programs = mix(size, loops=False)
     to_last_tier = [

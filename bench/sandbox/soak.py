@@ -15,7 +15,7 @@ from sandbox import Sandbox
 
 
 def soak(*, size: int, workers: int, samples: int = 11) -> dict[str, Any]:
-    """`size` calls of the standard mix without sympy, with what is open, left or in memory after each tenth.
+    """Run `size` calls of the standard mix without sympy; count open, left and resident resources after each tenth.
 
     Args:
         size: calls.
@@ -45,15 +45,15 @@ def soak(*, size: int, workers: int, samples: int = 11) -> dict[str, Any]:
 
 
 def reading(sandbox: Sandbox) -> dict[str, int]:
-    """What a sandbox holds now, seen from outside."""
-    said = sandbox.status()
-    pids = [int(said["supervisor"]), *map(int, said["zygotes"])]
+    """Resources that a sandbox holds, measured from outside."""
+    status = sandbox.status()
+    pids = [int(status["supervisor"]), *map(int, status["zygotes"])]
     return {
         "descriptors": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
         "client_descriptors": len(os.listdir("/proc/self/fd")),
         "zombies": num_zombies(pids),
         "shared_memory_files": len(os.listdir("/dev/shm")),
-        "temporary_files": _num_files(Path(f"/proc/{pids[0]}/root{said['tmp_root']}")),
+        "temporary_files": _num_files(Path(f"/proc/{pids[0]}/root{status['tmp_root']}")),
         "supervisor_rss_bytes": rss_bytes(pids[0]),
         "fork_servers_rss_bytes": sum(rss_bytes(pid) for pid in pids[1:]),
         "client_rss_bytes": own_rss_bytes(),
@@ -73,7 +73,7 @@ def num_zombies(parents: list[int]) -> int:
 
 
 def _num_files(root: Path) -> int:
-    """Files and folders below the folders of the seats, without the system that is mounted into their views."""
+    """Files and folders below the seats' folders, without the system that is mounted into their views."""
     device, found = root.stat().st_dev, 0
     for place, folders, names in os.walk(root):
         folders[:] = [name for name in folders if os.lstat(os.path.join(place, name)).st_dev == device]

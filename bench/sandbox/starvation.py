@@ -24,16 +24,16 @@ _TOOL = "total = sum(range(1000))\nprint(total)"
 def starvation(
     *, batches: int, calls_per_s: float, rounds: int, workers: int, seed: int = 7
 ) -> dict[str, Any]:
-    """Wait of tool calls (from submit to answer) while answers are verified, 5% of them slow proofs.
+    """Wait of tool calls (from submit to answer) during the verification of answers, 5% of them slow proofs.
 
-    Tool calls arrive as a Poisson stream; answers come two hundred at once every 14 s, as when rollouts end together.
+    Tool calls arrive as a Poisson stream; answers arrive two hundred at once every 14 s, as when rollouts end together.
 
     Args:
-        batches: of answers, in a round.
-        calls_per_s: tool calls per second, the same in both arrangements.
-        rounds: turns of each arrangement.
+        batches: batches of answers in a round.
+        calls_per_s: tool calls per second, equal in both arrangements.
+        rounds: repetitions of each arrangement.
         workers: cores of the pool of tool calls. The pool of answers has 1 and runs at lower priority.
-        seed: of arrivals and of which proofs are slow.
+        seed: seed of the arrivals and of the choice of slow proofs.
     """
     plan = _plan(batches, calls_per_s, random.Random(seed))
     waits: dict[str, list[float]] = {"own pool": [], "one shared pool": []}
@@ -59,7 +59,7 @@ def starvation(
 
 
 def _plan(batches: int, calls_per_s: float, stream: random.Random) -> list[tuple[float, bool, str]]:
-    """Arrivals: when, whether a tool call, which code."""
+    """Arrivals: time, whether it is a tool call, code."""
     plan = []
     for batch in range(batches):
         slow = set(stream.sample(range(BATCH), round(SLOW_SHARE * BATCH)))
@@ -75,7 +75,7 @@ def _plan(batches: int, calls_per_s: float, stream: random.Random) -> list[tuple
 def _play(
     plan: list[tuple[float, bool, str]], tools: Sandbox, answers: Sandbox
 ) -> tuple[list[float], list[float], int]:
-    """Waits of tool calls and of answers, and how many ended otherwise than ok."""
+    """Waits of tool calls and of answers, and the number of those that did not end with ok."""
     waits: dict[bool, list[float]] = {True: [], False: []}
     futures: list[Future[ToolResult]] = []
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""`mix`: the standard workload of seeded programs, each with its output computed outside."""
+"""`mix`: the standard workload of seeded programs, each with its expected output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SHARES = (60, 15, 15, 5, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One program and how it must end."""
+    """One program and its expected end."""
 
     kind: str
     code: str
     stdout: str = ""
-    """What it must print; of an error, what its message must hold; of a loop, nothing: it must time out."""
+    """Expected output; for an error, a part of its message; for a loop, nothing: it must time out."""
 
 
 def mix(size: int, *, seed: int = 7, loops: bool) -> list[Program]:

@@ -22,7 +22,7 @@ from tests.trainer.tiny_checkpoint import make_checkpoint
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import ChatFormat
 from trainer.selection.advantage import group_advantages
-from trainer.selection.user_reward import OwnReward
+from trainer.selection.user_reward import UserReward
 from trainer.stages.base_checkpoint import _copy_pretrained
 from trainer.stages.rl import StepOutcome
 from trainer.update.grpo import GrpoTrainer, UpdateBatch
@@ -36,7 +36,7 @@ def step_on(
     """One step; the outcome, and how many rows were trained."""
     trainer, reward = FakeTrainer(), None
     if own is not None:
-        reward = OwnReward(f"{EXAMPLES}:{own}", limit_s)
+        reward = UserReward(f"{EXAMPLES}:{own}", limit_s)
     try:
         outcome = scripted_stage(group, trainer, FakeSampler(group), reward=reward).step(1)
     finally:
@@ -109,7 +109,7 @@ def test_a_reward_that_raises_on_every_rollout_trains_nothing_and_is_alarmed(own
 def test_a_reward_that_hangs_on_one_rollout_costs_that_rollout_only(tmp_path: Path) -> None:
     group = [a_rollout("p", i, "4") for i in range(8)]
     trainer = FakeTrainer()
-    reward = OwnReward(f"{EXAMPLES}:hanging_on_sample_3", 1.0)
+    reward = UserReward(f"{EXAMPLES}:hanging_on_sample_3", 1.0)
     stage = scripted_stage(group, trainer, FakeSampler(group), reward=reward)
     stage.pool = [
         problem.__class__(id="p", prompt="", answer="4", params=str(tmp_path / "pid"))

@@ -16,7 +16,7 @@ from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import VerdictKind
 from trainer.selection.reward import even_ids, reward_function
-from trainer.selection.user_reward import MOST_HANGS_IN_A_ROW, OwnReward
+from trainer.selection.user_reward import MOST_HANGS_IN_A_ROW, UserReward
 
 PROBLEM = Problem(id="p", prompt="", answer="4")
 EXAMPLES = "tests.trainer.example_rewards"
@@ -55,12 +55,12 @@ def test_a_response_cut_at_the_budget_earns_nothing_in_training() -> None:
 
 
 @pytest.fixture
-def own() -> Iterator[Callable[..., OwnReward]]:
+def own() -> Iterator[Callable[..., UserReward]]:
     """Rewards of `example_rewards` by name, their processes ended afterwards."""
-    made: list[OwnReward] = []
+    made: list[UserReward] = []
 
-    def of(name: str, limit_s: float = 30.0) -> OwnReward:
-        made.append(OwnReward(f"{EXAMPLES}:{name}", limit_s))
+    def of(name: str, limit_s: float = 30.0) -> UserReward:
+        made.append(UserReward(f"{EXAMPLES}:{name}", limit_s))
         return made[-1]
 
     yield of
@@ -127,7 +127,7 @@ def test_a_reward_that_hangs_time_after_time_ends_the_job_with_one_line(own: Cal
     for _ in range(MOST_HANGS_IN_A_ROW - 1):
         assert reward(PROBLEM, a_rollout("4")).verdict is VerdictKind.INFRA_FAILED
     with pytest.raises(
-        ConfigError, match=r"objective.reward = .* 5 rollouts in a row; mend it, or raise"
+        ConfigError, match=r"objective.reward = .* 5 rollouts in a row; fix it, or raise"
     ) as told:
         reward(PROBLEM, a_rollout("4"))
     assert "\n" not in str(told.value)

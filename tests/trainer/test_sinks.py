@@ -48,7 +48,7 @@ def test_a_sink_that_raises_is_told_once_and_fails_nothing(
     process.close()
     (line,) = capsys.readouterr().out.splitlines()
     assert "no disk for curves" in line
-    assert "The run goes on" in line
+    assert "The run continues" in line
 
 
 def test_a_sink_that_hangs_blocks_no_step_and_is_stopped(

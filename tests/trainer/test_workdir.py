@@ -98,7 +98,7 @@ def test_a_configuration_that_comes_back_finds_its_work_however_often_they_alter
             assert [json.loads(line)["of"] for line in lines] == [name] * steps[name]
     told = capsys.readouterr().out.splitlines()
     assert sum("is set aside as" in line for line in told) == 12
-    assert sum("goes on with the work of this configuration" in line for line in told) == 10
+    assert sum("resumes the work of this configuration" in line for line in told) == 10
     assert len(list((tmp_path / ".old").iterdir())) == 2
 
 
@@ -242,7 +242,7 @@ def test_a_damaged_state_is_passed_over_and_said_so(
         case "odd index":
             (state / "index.json").write_text('{"step": 2, "files": []}')
     assert newest_step(path) == 1
-    assert f"{state}: damaged, passed over" in capsys.readouterr().out
+    assert f"{state}: damaged, skipped" in capsys.readouterr().out
 
 
 def test_a_save_that_fails_leaves_the_older_state_and_no_litter(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C between two steps: save, then leave; never in the middle of a write."""
+"""`StopSignal`: SIGTERM and Ctrl-C between two steps; the job saves its state first and never stops during a write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class StopSignal:
-    """Ask `requested` at safe points. A second signal ends the process at once."""
+    """Read `requested` at safe points. A second signal ends the process at once."""
 
     def __init__(self) -> None:
         self.requested: int | None = None
@@ -20,6 +20,6 @@ class StopSignal:
         self.requested = number
 
     def leave(self) -> None:
-        """Exit with the status of the signal: the job is not done, its state is saved."""
+        """Exit with the status of the signal: the job is incomplete, its state is saved."""
         assert self.requested is not None
         raise SystemExit(128 + self.requested)

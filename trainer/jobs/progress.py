@@ -1,4 +1,4 @@
-"""A progress line: live in a terminal, now and then a plain line in a log (never a carriage return)."""
+"""`Progress`: a progress line, live in a terminal and an occasional plain line in a log (no carriage return)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG_EVERY_S = 10.0
 
 
 class Progress:
-    """Counts units of one long job; `note` replaces the words at the end of the line."""
+    """Counts units of one long job; `note` replaces the text at the end of the line."""
 
     def __init__(self, label: str, total: int, done: int = 0) -> None:
         self.label, self.total, self.done = label, total, done
@@ -63,7 +63,7 @@ class Progress:
 
 
 def pace(done: int, left: int, elapsed_s: float) -> str:
-    """Rate and remaining time; without one unit done there is no rate, and with none left nothing remains.
+    """Rate and remaining time; without a finished unit there is no rate, and without a unit left no time remains.
 
     >>> pace(2, 4, 10.0), pace(0, 4, 10.0), pace(0, 0, 0.0)
     ('0.20/s  10 s gone, 20 s left', '10 s gone', '0 s gone, 0 s left')

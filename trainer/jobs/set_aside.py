@@ -1,7 +1,7 @@
-"""Whose work a folder holds: that of another configuration is set aside, that of an equal one is fetched back.
+"""`take_place`: sets aside the work of another configuration and restores the work of an equal one.
 
-Nothing is deleted here but files that hold no work. Every step is one rename, so that whatever moment the machine dies,
-each folder is whole, under one of its two names, and the next start finds it.
+Only files without work are deleted here. Every step is one rename: after a crash at any moment each folder is complete,
+under one of its two names, and the next start finds it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from records.files import read_json, sync_folder, write_json
 
 MARK = "fingerprint.json"
 INDEX = "index.json"
-"""In each saved state; it repeats the fingerprint, in case the mark is damaged."""
+"""A file of each saved state; it repeats the fingerprint, in case the mark is damaged."""
 DAMAGED = "damaged"
-"""In the name of a folder of states that were passed over: it is kept to be looked at, never worked in again."""
+"""Part of the name of a folder of skipped states: it is kept for inspection and never used again."""
 _NO_WORK = frozenset({MARK, "attempts.jsonl"})
 
 
@@ -24,7 +24,7 @@ def take_place(path: Path, fingerprint: str) -> list[str]:
     """Make `path` the working folder of `fingerprint`; the caller holds its lock.
 
     Returns:
-        One line per thing that happened: nothing when the folder is that of `fingerprint` already, or holds no work.
+        One line per event; none if the folder already belongs to `fingerprint` or holds no work.
     """
     path.mkdir(parents=True, exist_ok=True)
     old = fingerprint_of(path)
@@ -44,11 +44,11 @@ def take_place(path: Path, fingerprint: str) -> list[str]:
         shutil.rmtree(path)
     kept.replace(path)
     sync_folder(path.parent)
-    return [*lines, f"{path}: goes on with the work of this configuration that was set aside as {kept}"]
+    return [*lines, f"{path}: resumes the work of this configuration that was set aside as {kept}"]
 
 
 def fingerprint_of(path: Path) -> str | None:
-    """The fingerprint of a working folder by its mark, or else by its newest state; None when neither can be read."""
+    """The fingerprint of a working folder, from its mark or else its newest state; None if neither is readable."""
     for file in (path / MARK, *sorted(path.glob(f"step-*/{INDEX}"), reverse=True)):
         try:
             found = read_json(file).get("fingerprint")
@@ -60,7 +60,7 @@ def fingerprint_of(path: Path) -> str | None:
 
 
 def holds_work(path: Path) -> bool:
-    """Whether anything in the folder would be missed: a state, a journal, samples."""
+    """Whether the folder holds a state, a journal or samples."""
     return any(
         file.is_file()
         and file.name not in _NO_WORK
@@ -70,7 +70,7 @@ def holds_work(path: Path) -> bool:
 
 
 def set_aside(path: Path, fingerprint: str) -> Path:
-    """Move a folder to a free name under `.old` beside it; returns that name."""
+    """Move a folder to a free name under `.old` beside it; return that name."""
     aside = free_name(path, fingerprint[:12])
     path.replace(aside)
     sync_folder(aside.parent)
@@ -79,7 +79,7 @@ def set_aside(path: Path, fingerprint: str) -> Path:
 
 
 def free_name(path: Path, suffix: str) -> Path:
-    """`.old/NAME-SUFFIX` beside `path`, with a number where that is taken; nothing there is ever replaced."""
+    """`.old/NAME-SUFFIX` beside `path`, with a number if that name exists; no folder is ever replaced."""
     folder = path.parent / ".old"
     folder.mkdir(exist_ok=True)
     first = folder / f"{path.name}-{suffix}"
@@ -91,7 +91,7 @@ def free_name(path: Path, suffix: str) -> Path:
 
 
 def _kept(path: Path, fingerprint: str) -> Path | None:
-    """What was set aside under this fingerprint; of several the one that went furthest, then the last one."""
+    """The folder set aside under this fingerprint; of several the one with the most steps, then the latest."""
     old = path.parent / ".old"
     found = [
         folder
@@ -104,7 +104,7 @@ def _kept(path: Path, fingerprint: str) -> Path | None:
 
 
 def _newest_state(folder: Path) -> str:
-    """Name of the newest state that is fully saved; empty without one."""
+    """Name of the newest completely saved state; empty without one."""
     return max((index.parent.name for index in folder.glob(f"step-??????/{INDEX}")), default="")
 
 

@@ -1,9 +1,9 @@
-"""The working folder of one long job: what it has done so far, so that a kill costs minutes, not the run.
+"""`WorkDir`: the working folder of one long job, so that a kill costs minutes instead of the run.
 
-Undeclared to the workflow (a failed job loses declared outputs). Holds a fingerprint of everything that decides
-the result: equal, and the job resumes; different, and the folder is set aside until that fingerprint comes again
-(`trainer.jobs.set_aside`). States are saved as `step-000120/` by rename. The newest whole one wins: its files, the
-journals that lead to it and the files that these name must be what they were when it was saved.
+The workflow does not declare it, because a failed job loses its declared outputs. It holds a fingerprint of everything
+that decides the result. A job with an equal fingerprint resumes; another one sets the folder aside until that
+fingerprint returns (`trainer.jobs.set_aside`). A rename publishes each state as `step-000120/`. The newest undamaged
+state is used: its files, the journals up to its step, and the files that these name must be as they were when saved.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILES = "files"
 
 
 class WorkDir:
-    """Open with `WorkDir.open`; hold it while the job runs."""
+    """Open it with `WorkDir.open`; hold it while the job runs."""
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self.path, self._fingerprint = path, fingerprint
@@ -38,7 +38,7 @@ class WorkDir:
     @classmethod
     @contextmanager
     def open(cls, path: Path, fingerprint: str) -> Iterator[WorkDir]:
-        """Lock the folder and make it that of `fingerprint`. Raises ConfigError while another process holds it."""
+        """Lock the folder for `fingerprint`. Raises ConfigError while another process holds it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         lock_path = path.with_name(f"{path.name}.lock")
         with lock_path.open("w") as lock:
@@ -51,7 +51,7 @@ class WorkDir:
             yield cls(path, fingerprint)
 
     def save(self, step: int, write: Callable[[Path], None]) -> None:
-        """Let `write` fill a folder, then publish it as the state of `step`; older states but the last go."""
+        """Let `write` fill a folder, then publish it as the state of `step`; keep only the last older state."""
         final = self.path / _name_of(step)
         beside = self.path / f"{_name_of(step)}.tmp"
         shutil.rmtree(beside, ignore_errors=True)
@@ -67,7 +67,7 @@ class WorkDir:
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
-        # A state never survives a power cut without the journal lines that lead to it.
+        # No state survives a power cut without the journal lines up to it.
         for journal in self._journals():
             _flush(journal)
         shutil.rmtree(final, ignore_errors=True)
@@ -77,29 +77,29 @@ class WorkDir:
             shutil.rmtree(old, ignore_errors=True)
 
     def newest(self) -> tuple[int, Path] | None:
-        """Step and folder of the newest whole state; a damaged one is skipped with a line that names the fault."""
+        """Step and folder of the newest undamaged state; a damaged one is skipped with a line that names the fault."""
         for state in reversed(self._states()):
             fault = self._fault_of(state)
             if fault is None:
                 return int(read_json(state / INDEX)["step"]), state
-            print(f"{state}: damaged, passed over: {fault}", flush=True)
+            print(f"{state}: damaged, skipped: {fault}", flush=True)
         return None
 
     def begin_attempt(self, step: int) -> None:
-        """Note a start or resume at `step`: journals go back to what they were then, damaged states are set aside."""
+        """Record a start or resume at `step`: cut the journals back to it and set damaged states aside."""
         self._set_damaged_aside(step)
         lengths: dict[str, list[Any]] = {}
         state = self.path / _name_of(step)
         if state.is_dir():
             lengths = read_json(state / INDEX)["journals"]
         for journal in self._journals():
-            # In place: whenever the machine dies, what leads to the state is untouched.
+            # In place: a crash at any moment leaves the lines up to the state intact.
             os.truncate(journal, lengths.get(journal.stem, [0])[0])
         with (self.path / ATTEMPTS).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, "unix_s": time.time(), "pid": os.getpid()}) + "\n")
 
     def require_whole(self, step: int) -> None:
-        """Raise ConfigError unless the state of `step`, and all that led to it, is whole: before it is published."""
+        """Before publication: raise ConfigError if the state of `step`, or anything that led to it, is damaged."""
         newest = self.newest()
         if newest is not None and newest[0] == step:
             lengths = read_json(newest[1] / INDEX)["journals"]
@@ -108,8 +108,8 @@ class WorkDir:
                 return
             print(f"{longer[0]}: holds lines after step {step}", flush=True)
         raise ConfigError(
-            f"{self.path}: what led to step {step} is damaged (the line above names it), so nothing is published; put "
-            "the file back, or run the same command again, which goes on from the last whole state"
+            f"{self.path}: a file that led to step {step} is damaged (the line above names it); nothing is published; "
+            "put the file back, or run the same command again, which resumes from the last undamaged state"
         )
 
     def num_attempts(self) -> int:
@@ -122,19 +122,19 @@ class WorkDir:
             file.write(json.dumps(record, sort_keys=True, allow_nan=False) + "\n")
 
     def seal(self, step: int, *paths: Path) -> None:
-        """Note the digests of finished files of this folder, so that damage to them is noticed when they are read."""
+        """Record the digests of finished files of this folder, so that a reader detects damage."""
         files = {path.relative_to(self.path).as_posix(): sha256_of(path) for path in paths}
         self.append(FILES, {"step": step, "files": files})
 
     def is_sealed(self, path: Path) -> bool:
-        """Whether the file is what it was when it was sealed last."""
+        """Whether the file equals its last sealed version."""
         journal = self.path / f"{FILES}.jsonl"
         sealed = _sealed(journal.read_bytes()) if journal.is_file() else {}
-        wanted = sealed.get(path.relative_to(self.path).as_posix())
-        return wanted is not None and path.is_file() and sha256_of(path) == wanted
+        expected = sealed.get(path.relative_to(self.path).as_posix())
+        return expected is not None and path.is_file() and sha256_of(path) == expected
 
     def clear(self) -> None:
-        """Remove the work of a job whose result is published and holds all of it."""
+        """Remove the work of a job whose complete result is published."""
         for path in self.path.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
@@ -142,14 +142,14 @@ class WorkDir:
             journal.unlink()
 
     def _fault_of(self, state: Path) -> str | None:
-        """What of a state, or of what led to it, is not as it was saved; None when all is."""
+        """Name what is damaged in a state or in the journals up to it; None if nothing is."""
         try:
             index = read_json(state / INDEX)
             files, journals = dict(index["files"]), dict(index["journals"])
             if state.name != _name_of(int(index["step"])):
                 return f"{INDEX} is that of step {index['step']}"
-            for name, wanted in files.items():
-                if sha256_of(state / name) != wanted:
+            for name, expected in files.items():
+                if sha256_of(state / name) != expected:
                     return f"{name} differs from what was saved"
             return self._fault_before(journals)
         except FileNotFoundError as error:
@@ -158,12 +158,12 @@ class WorkDir:
             return f"{INDEX} cannot be read"
 
     def _fault_before(self, journals: dict[str, list[Any]]) -> str | None:
-        """The same for the journals that led to a state, as far as they went then, and for the files they name."""
-        for stem, (size, wanted) in sorted(journals.items()):
+        """As `_fault_of`, for the journals up to a state and the files that they name."""
+        for stem, (size, expected) in sorted(journals.items()):
             path = self.path / f"{stem}.jsonl"
             with path.open("rb") as file:
                 start = file.read(size)
-            if len(start) < size or hashlib.sha256(start).hexdigest() != wanted:
+            if len(start) < size or hashlib.sha256(start).hexdigest() != expected:
                 return f"{path} is cut or changed"
             if stem == FILES:
                 for name, digest in _sealed(start).items():
@@ -174,7 +174,7 @@ class WorkDir:
         return None
 
     def _set_damaged_aside(self, step: int) -> None:
-        """Move states after `step` away: they would count among those kept, and push out the new ones."""
+        """Move states after `step` away: they would count among the kept states and push out the new ones."""
         later = [state for state in self._states() if state.name > _name_of(step)]
         if not later:
             return
@@ -185,7 +185,7 @@ class WorkDir:
         for state in later:
             state.replace(aside / state.name)
         print(
-            f"{self.path}: goes on from step {step}; later states and the journals are kept in {aside}",
+            f"{self.path}: resumes from step {step}; later states and the journals are kept in {aside}",
             flush=True,
         )
 
@@ -201,7 +201,7 @@ def _name_of(step: int) -> str:
 
 
 def _sealed(lines: bytes) -> dict[str, str]:
-    """Digests by path in lines of the journal of files; of one path the last. A half-written line is skipped."""
+    """Digests by path from lines of the journal of files; the last one per path. Partial lines are skipped."""
     found: dict[str, str] = {}
     for line in lines.splitlines():
         try:

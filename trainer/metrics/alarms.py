@@ -1,6 +1,6 @@
-"""`alarms`: warnings printed during a run about known shapes of failure (public faults B21, B29, B40).
+"""`alarms`: warnings about known failures, printed during a run (public faults B21, B29, B40).
 
-A warning stops nothing.
+A warning does not stop the run.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _SHAPES: tuple[tuple[str, float, str], ...] = (
     (
         "grad_norm",
         10.0,
-        "the gradient is far from that of a sane step: lower the learning rate, or look at the rewards",
+        "the gradient is far above normal: lower the learning rate, or look at the rewards",
     ),
 )
 
 
 def alarms(metrics: Mapping[str, float]) -> list[str]:
-    """One line per shape that the step's metrics show.
+    """Return one line per failure that the step's metrics show.
 
     >>> alarms({"truncated_frac": 0.9})
     ['truncated_frac = 0.90: more than half of the rollouts hit the length limit: raise max_response']
@@ -81,5 +81,5 @@ def alarms(metrics: Mapping[str, float]) -> list[str]:
     if lost > run:
         lines.append(f"num_tool_calls_lost = {lost:.0f}: the sandbox lost more calls than it ran ({run:.0f})")
     if metrics.get("num_kept", 1) == 0:
-        lines.append("num_kept = 0: no group has spread, the weights stay as they are in this step")
+        lines.append("num_kept = 0: no group has spread, the weights do not change in this step")
     return lines

@@ -1,4 +1,4 @@
-"""`rollout_text`: a rollout as text, with the tokens that the loss sees."""
+"""`rollout_text`: a rollout as text, with a mark on the tokens that the loss sees."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from records.trajectory import Trajectory
 from trainer.rollout.chat import Codec
 
 MOST_TOKENS = 512
-"""Tokens listed of one rollout; the text above the list is whole."""
+"""Listed tokens of one rollout; the text above the list is complete."""
 
 
 def chosen(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-    """The first rollout that is trained and the first that is not, by key: the same ones in a repeated run.
+    """The first trained and the first untrained rollout by key; a repeated run chooses the same ones.
 
     >>> from records.trajectory import SelectionReason
     >>> KEPT, NOT_DRAWN = SelectionReason.KEPT, SelectionReason.NOT_DRAWN
@@ -26,10 +26,10 @@ def chosen(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
 
 
 def rollout_text(trajectory: Trajectory, codec: Codec) -> str:
-    """A heading, the conversation with what the loss sees between guillemets, and one line per token.
+    """Return a heading, the conversation with guillemets around what the loss sees, and one line per token.
 
-    A token line holds its position, `loss` for a sampled token of a trained rollout, `sampled` for one of a rollout
-    that is not trained, nothing for prompt and tool text; then the behaviour log-prob (nats), id and text.
+    A token line holds its position; `loss` for a sampled token of a trained rollout, `sampled` for one of an
+    untrained rollout, nothing for prompt and tool text; then the behaviour log-prob (nats), id and text.
     """
     t = trajectory
     word = "loss" if t.kept else "sampled"
@@ -50,7 +50,7 @@ def rollout_text(trajectory: Trajectory, codec: Codec) -> str:
 
 
 def _masked(trajectory: Trajectory, codec: Codec) -> str:
-    """Runs of equal mask decoded together."""
+    """Decode runs of equal mask together."""
     pieces, start = [], 0
     ids, mask = trajectory.ids, trajectory.mask
     for end in range(1, len(ids) + 1):

@@ -1,4 +1,4 @@
-"""`selection_metrics`: rollouts by reason, and how hard RoC pulled on the positives."""
+"""`selection_metrics`: rollouts by reason, and the effect of RoC on the penalties of the positives."""
 
 from __future__ import annotations
 

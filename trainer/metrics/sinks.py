@@ -1,10 +1,10 @@
-"""Where metrics go besides JSONL: TensorBoard and W&B, each in a process of its own that can never fail a run.
+"""`open_sinks`: metrics to TensorBoard and W&B, each in a separate process that cannot fail a run.
 
-The trainer writes one JSON line per step into a pipe that never blocks. Whatever the other end does (package missing,
-an exception, a hang, a crash), the run goes on and says so once; JSONL holds everything regardless. A sink that does
-not finish in time is killed.
+The trainer writes one JSON line per step into a non-blocking pipe. If the sink fails (missing package, exception, hang,
+crash), the run continues and prints one line; the JSONL journal holds all metrics. A sink that does not finish in time
+is killed.
 
-`python -m trainer.metrics.sinks NAME FOLDER RUN STAGE FIRST_STEP` is the other end; it ends when the pipe does.
+`python -m trainer.metrics.sinks NAME FOLDER RUN STAGE FIRST_STEP` is the sink process; it ends with the pipe.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import Any, Protocol
 from records.files import write_text
 
 CLOSE_LIMIT_S = 20.0
-"""How long a sink may take to finish after the last step."""
+"""Seconds that a sink may take to finish after the last step."""
 PACKAGES = {"tensorboard": "tensorboard", "wandb": "wandb"}
-"""Sink -> package; all in the extra `sinks`."""
+"""Sink -> package; the extra `sinks` installs all of them."""
 
 
-# --- the side of the trainer -----------------------------------------------------------------------------
+# --- in the trainer --------------------------------------------------------------------------------------
 
 
 class SinkProcess:
-    """One sink; no method of it raises or waits, but `close`, which waits for a while."""
+    """One sink. None of its methods raises; only `close` waits, up to a limit."""
 
     def __init__(
         self, name: str, command: Sequence[str], log: Path, close_limit_s: float = CLOSE_LIMIT_S
@@ -39,13 +39,13 @@ class SinkProcess:
         self._name, self._log, self._close_limit_s = name, log, close_limit_s
         self._process: subprocess.Popen[bytes] | None = None
         self.num_dropped = 0
-        """Steps that the sink did not take; they are in the JSONL all the same."""
+        """Steps that the sink did not take; the JSONL journal holds them."""
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=output, stderr=output, bufsize=0,
-                    # Ctrl-C is for the run: it saves a state and then closes the pipe.
+                    # Ctrl-C is for the run, which saves a state and then closes the pipe.
                     start_new_session=True,
                 )  # fmt: skip
             assert self._process.stdin is not None
@@ -54,7 +54,7 @@ class SinkProcess:
             self._give_up(f"did not start ({error})")
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Hand the numbers of one step over, if the sink still listens."""
+        """Send the numbers of one step, unless the sink has ended."""
         if self._process is None:
             return
         if self._process.poll() is not None:
@@ -73,7 +73,7 @@ class SinkProcess:
             self._give_up("reads too slowly")
 
     def close(self) -> None:
-        """End of the steps: let the sink finish, for a while."""
+        """Close the pipe and wait, up to a limit, until the sink has finished."""
         process = self._process
         if process is None:
             return
@@ -87,19 +87,19 @@ class SinkProcess:
             return
         self._process = None
         if status:
-            self._say(f"ended with status {status}{self._last_words()}")
+            self._report(f"ended with status {status}{self._last_words()}")
         elif self.num_dropped:
-            self._say(f"left out {self.num_dropped} steps, because it read too slowly")
+            self._report(f"left out {self.num_dropped} steps, because it read too slowly")
 
     def _give_up(self, why: str) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
-        self._say(f"{why}; it is left out from here on")
+        self._report(f"{why}; it gets no further metrics")
 
-    def _say(self, what: str) -> None:
-        print(f"sink {self._name} {what}. The run goes on; its metrics are in JSONL.", flush=True)
+    def _report(self, what: str) -> None:
+        print(f"sink {self._name} {what}. The run continues; its metrics are in JSONL.", flush=True)
 
     def _last_words(self) -> str:
         with suppress(OSError):
@@ -109,13 +109,13 @@ class SinkProcess:
 
 
 class Sinks:
-    """Those of one job."""
+    """The sinks of one job."""
 
     def __init__(self, processes: Sequence[SinkProcess]) -> None:
         self._processes = processes
 
     def write(self, step: int, *records: Mapping[str, Any]) -> None:
-        """Hand the numbers among the values of some records to every sink."""
+        """Send the numeric values of some records to every sink."""
         numbers = {
             name: float(value)
             for record in records
@@ -135,10 +135,10 @@ def open_sinks(
     first_step: int,
     packages: Mapping[str, str] = PACKAGES,
 ) -> Iterator[Sinks]:
-    """The configured sinks of one job, for steps from `first_step` on.
+    """Start the configured sinks of one job, for steps from `first_step` on.
 
-    A sink whose package is missing is said aloud and left out: a run of hours is worth more than its curves, and a run
-    may be resumed on a machine that lacks the package.
+    A sink whose package is missing is reported and skipped: a long run should not fail for its curves, and a run may
+    resume on a machine without the package.
     """
     processes = []
     for name in names:
@@ -167,7 +167,7 @@ def open_sinks(
             process.close()
 
 
-# --- the other end ---------------------------------------------------------------------------------------
+# --- in the process of a sink ----------------------------------------------------------------------------
 
 
 class Sink(Protocol):
@@ -195,7 +195,7 @@ class TensorBoard:
 
 
 class Wandb:
-    """An offline run under `folder/wandb`; a resumed job goes on under the same id, for one run after a sync."""
+    """An offline run under `folder/wandb`; a resumed job reuses the id, which gives one run after a sync."""
 
     def __init__(self, folder: Path, run: str, stage: str, first_step: int) -> None:
         os.environ["WANDB_ERROR_REPORTING"] = "false"
@@ -215,7 +215,7 @@ class Wandb:
 
 
 def run_id(folder: Path, stage: str) -> str:
-    """Drawn once per run folder and stage, and kept there."""
+    """Return the id of a run folder and stage, drawn once and stored there."""
     path = folder / "sinks" / f"wandb-{stage}.id"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -224,7 +224,7 @@ def run_id(folder: Path, stage: str) -> str:
 
 
 def main(name: str, folder: str, run: str, stage: str, first_step: str) -> None:
-    """Read lines until the pipe ends."""
+    """Read lines until the pipe closes."""
     kind = {"tensorboard": TensorBoard, "wandb": Wandb}[name]
     sink: Sink = kind(Path(folder), run, stage, int(first_step))
     for line in sys.stdin:

@@ -1,6 +1,6 @@
-"""`StepClock`: where the wall seconds of an RL step go, measured by `Laps`.
+"""`StepClock`: wall seconds of the phases of an RL step, measured by `Laps`.
 
-Seconds stand apart from the metrics, so that the metrics of two equal runs are equal files.
+Seconds and metrics are separate files: the metrics files of two equal runs are then equal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Phase = Literal["rollout", "grade", "update", "sync"]
 
 @dataclass(slots=True)
 class Laps:
-    """Wall seconds of each phase of the step under way."""
+    """Wall seconds of each phase of the current step."""
 
     began: float = field(default_factory=time.monotonic)
     seconds: dict[Phase, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Laps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepClock:
-    """Where the wall seconds of a step went."""
+    """Wall seconds of one step by phase."""
 
     step: int
     stage: str
@@ -47,17 +47,17 @@ class StepClock:
     engine_busy_frac: float
     """Share of the rollout phase in which the engine computed."""
     tool_wait_s: float
-    """Seconds in which everything waited for a tool."""
+    """Seconds in which all rollouts waited for a tool."""
     tool_cpu_s: float
     tool_queue_wait_s: float
-    """Mean over calls, also those that never ran, of the wait for a place in the sandbox."""
+    """Mean wait for a place in the sandbox over all calls, including those that never ran."""
     num_near_limit_calls: int
-    """Calls that used a quarter of a time limit or more: the clock may decide how such a call ends."""
+    """Calls that used a quarter of a time limit or more: their result may depend on the clock."""
     grade_s: float
     update_s: float
     sync_s: float
     save_s: float
-    """Of the state saved after the step before; this step's state is saved after its lines are written."""
+    """Time to save the state after the previous step; this step's state is saved after its lines are written."""
     step_s: float
     sampled_tokens_per_s: float
     trained_tokens_per_s: float
@@ -74,7 +74,7 @@ class StepClock:
         engine_s: float,
         tool_wait_s: float,
     ) -> Self:
-        """The clock of a finished step; `metrics` hold its numbers of calls and tokens."""
+        """The clock of a finished step; `metrics` holds its numbers of calls and tokens."""
         rollout_s, update_s = laps.seconds["rollout"], laps.seconds["update"]
         return cls(
             step=step,

@@ -1,8 +1,8 @@
 """`rollout_metrics`: behaviour of the rollouts of one RL step, with names, units and reductions.
 
-All means are over raw rollouts before selection, graded or not, unless the name says otherwise; those that the
-infrastructure lost, or whose prompt did not fit, behaved in no way and are counted apart. Shares are in [0, 1]. A
-quantity without a case in the step (no correct rollout, no call) is left out rather than set to 0.
+All means are over raw rollouts before selection, graded or not, unless the name states otherwise. Rollouts that the
+infrastructure lost, or whose prompt did not fit, give no evidence of behaviour and are counted separately. Shares are
+in [0, 1]. A quantity without a case in the step (no correct rollout, no call) is absent rather than 0.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ GRADERS = {grader.value for grader in GraderName}
 
 
 def is_correct(rollout: GradedRollout) -> bool:
-    """The verdict of the grader, whatever an experiment makes of the reward; an ungraded rollout is not correct.
+    """The verdict of the grader, for every reward of an experiment; an ungraded rollout is not correct.
 
-    Without a grader's verdict a positive reward stands in.
+    Without a grader's verdict a positive reward replaces it.
 
     >>> from records.verdict import Verdict, VerdictKind
     >>> wrong = Verdict(id="p", verdict=VerdictKind.WRONG, rule="", grader="strict")
@@ -34,7 +34,7 @@ def is_correct(rollout: GradedRollout) -> bool:
 
 
 def is_graded(rollout: GradedRollout) -> bool:
-    """Whether it is known to be correct or not: a failure of the grader is no wrong answer, whatever the reward.
+    """Whether the rollout has a valid verdict: a failure of the grader is not a wrong answer, for any reward.
 
     >>> from records.verdict import Verdict, VerdictKind
     >>> broken = Verdict(id="p", verdict=VerdictKind.INFRA_FAILED, rule="", grader="strict")
@@ -51,23 +51,23 @@ def _verdict_of(rollout: GradedRollout) -> Verdict | None:
 
 
 def is_rewarded(rollout: GradedRollout) -> bool:
-    """A positive reward: one of the rollouts that RoC calls positive."""
+    """True for a positive reward: RoC calls these rollouts positive."""
     return rollout.reward is not None and rollout.reward > 0
 
 
 def is_lost(rollout: Rollout) -> bool:
-    """Engine, sandbox or reward function ended it; it is no evidence about the policy."""
+    """True if engine, sandbox or reward function ended it; it is no evidence about the policy."""
     return not rollout.stop.is_models
 
 
 def is_lost_call(rollout: Rollout) -> bool:
-    """The rollout was lost with its last tool call, which gave no result."""
+    """True if the rollout was lost with its last tool call, which gave no result."""
     last = rollout.turns[-1] if rollout.turns else None
     return is_lost(rollout) and last is not None and last.call is CallKind.EXECUTED and last.result is None
 
 
 def is_played(rollout: Rollout) -> bool:
-    """The policy was asked and went on to an end of its own."""
+    """True if the policy received the prompt and ended the rollout itself."""
     return not is_lost(rollout) and bool(rollout.turns)
 
 
@@ -146,7 +146,7 @@ def group_metrics(groups: Iterable[Sequence[GradedRollout]]) -> dict[str, float]
 
 
 def progress_note(metrics: Mapping[str, float]) -> str:
-    """Numbers of the progress line.
+    """Return the numbers of the progress line.
 
     >>> progress_note({"accuracy": 0.5, "loss": 1.0})
     'acc 0.500'
@@ -164,7 +164,7 @@ _SHOWN = {
 
 
 def _asks(turn: Turn) -> bool:
-    """The turn asks for a tool, in whatever shape."""
+    """True if the turn requests a tool, in any form."""
     return turn.call is not CallKind.NONE
 
 
@@ -173,12 +173,12 @@ def _fails_to_parse(turn: Turn) -> bool:
 
 
 def _is_idle(turn: Turn) -> bool:
-    """The turn ends with neither a call nor an answer."""
+    """True if the turn ends with neither a call nor an answer."""
     return not _asks(turn) and "<answer>" not in turn.text
 
 
 def _ended_turns(rollout: Rollout) -> Sequence[Turn]:
-    """Turns that the policy ended itself: not the one that the budget cut."""
+    """Turns that the policy ended itself, without a turn cut by the budget."""
     return rollout.turns[:-1] if rollout.stop is StopReason.LENGTH else rollout.turns
 
 
@@ -187,7 +187,7 @@ def _mean(name: str, values: Sequence[float]) -> dict[str, float]:
 
 
 def _repeats(calls: Sequence[Turn]) -> bool:
-    """Did the rollout run the same code twice."""
+    """True if the rollout ran the same code twice."""
     codes = [turn.code for turn in calls if turn.code is not None]
     return len(set(codes)) < len(codes)
 

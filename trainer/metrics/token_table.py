@@ -1,7 +1,7 @@
-"""Token tables for the entropy study: one teacher-forced pass over stored ids, never over re-tokenised text.
+"""`score_samples`: token tables for the entropy study, by one teacher-forced pass over stored ids.
 
-Entropy is over the full vocabulary, in nats, at temperature 1 (paper section 5.4); it belongs to the position, not
-to the token drawn there.
+Text is never re-tokenised. Entropy is over the full vocabulary, in nats, at temperature 1 (paper section 5.4); it
+belongs to the position, not to the token drawn there.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MAX_TOKENS = 16384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPlace:
-    """Where a sampled token stands in its trajectory."""
+    """Position of a sampled token in its trajectory."""
 
     turn: int
     index: int
     segment: str
-    """reason, tool_call, answer, or other (tags and what lies between)."""
+    """reason, tool_call, answer, or other (tags and the text between them)."""
     after_tool: str | None
     """Status of the tool response before this turn: ok or error; None in the first turn."""
     distance: int | None
@@ -111,7 +111,7 @@ def score_samples(
 
 
 def require_samples(samples: Path) -> Path:
-    """The samples file; ConfigError when it is missing or not the one that its evaluation published."""
+    """Return the samples file. Raises ConfigError when it is missing or differs from the published one."""
     if not samples.is_file():
         raise ConfigError(f"{samples}: does not exist; give samples.parquet of an evaluation")
     if (samples.parent / SUMMARY).is_file():
@@ -123,13 +123,13 @@ def require_samples(samples: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreInputs:
-    """Everything that decides a token table, as digests."""
+    """Digests of everything that decides a token table."""
 
     checkpoint: str | None
     """None for a folder without manifest."""
     samples: str
     selection: str
-    """Of the number of trajectories and the seed of the draw."""
+    """Digest of the number of trajectories and the seed of the draw."""
 
 
 def require_free(out: Path, inputs: ScoreInputs) -> None:
@@ -149,11 +149,11 @@ def require_free(out: Path, inputs: ScoreInputs) -> None:
 
 
 def choose(trajectories: Sequence[Trajectory], count: int, seed: int) -> list[Trajectory]:
-    """A seeded draw among sampled, uncontrolled trajectories with at least one sampled token.
+    """Draw, by seed, among sampled, uncontrolled trajectories with at least one sampled token.
 
-    Those that were lost say nothing of the model. Those of native prompts are left out: the study is about reasoning
-    beside our tool. Of several sampling temperatures the one nearest 1 is taken, so that a question's sample is one
-    trajectory.
+    Lost trajectories are no evidence about the model and are left out. So are native prompts: the study is about
+    reasoning with the suite's tool. Of several sampling temperatures only the one nearest 1 is used, so that a
+    question's sample is one trajectory.
 
     Raises ConfigError when ids were re-tokenised or nothing is left.
     """
@@ -162,7 +162,7 @@ def choose(trajectories: Sequence[Trajectory], count: int, seed: int) -> list[Tr
             "samples hold re-tokenised ids; entropy needs ids exactly as an engine sampled them"
         )
     native = {declared.name for declared in ALL if not declared.prompt.is_agentic}
-    # A rollout that was lost is half a rollout, neither right nor wrong.
+    # A lost rollout is incomplete, neither right nor wrong.
     whole = [t for t in trajectories if t.stop.is_models and t.reward is not None]
     free = [t for t in whole if any(t.mask) and t.control == "none" and t.benchmark not in native]
     nearest = min(
@@ -206,9 +206,9 @@ def places(trajectory: Trajectory, codec: FolderCodec) -> Iterator[TokenPlace]:
 def segments(ids: Sequence[int], codec: FolderCodec) -> list[str]:
     """Segment of each token of one turn, by the tags seen so far (the opening `<reason>` is pre-filled).
 
-    A tag may be one token, several, or end within one (`>` and a newline are one token in public vocabularies); inside
-    the JSON of a call it is none. A token that completes a tag is `other`; the ones before it still belong to what was
-    open.
+    A tag may be one token, several, or end within one (`>` and a newline are one token in public vocabularies). A tag
+    inside the JSON of a call does not count. A token that completes a tag is `other`; the tokens before it still
+    belong to the open segment.
     """
     pieces = [codec.token(token_id) for token_id in ids]
     marks = deque(tags("".join(pieces)))
@@ -231,7 +231,7 @@ _TAGS: dict[str, dict[str, str]] = {
     "answer": {"</answer>": "other"},
     "other": {"<tool_call>": "tool_call", "<answer>": "answer", "<reason>": "reason"},
 }
-"""What is open -> tags that change it, and to what."""
+"""Open segment -> tags that change it, and the segment that follows."""
 
 
 def _records(

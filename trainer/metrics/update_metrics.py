@@ -1,4 +1,4 @@
-"""`update_metrics`: numbers of the optimizer updates of one RL step."""
+"""`update_metrics`: metrics of the optimizer updates of one RL step."""
 
 from __future__ import annotations
 

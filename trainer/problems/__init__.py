@@ -1,4 +1,4 @@
-"""Procedural problems with integer answers: families, compositions, splits by parameter hash. No torch."""
+"""Procedural problems with integer answers: families, compositions, splits by parameter hash."""
 
 from trainer.problems.catalogue import ALL_FAMILIES, IN_DISTRIBUTION, family_and_params, find_family
 from trainer.problems.family import Family, Params, ProblemError

@@ -1,4 +1,4 @@
-"""All families, and how to find one again from a problem."""
+"""All problem families; `find_family` and `family_and_params` find the family of a key or a problem."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ LEVEL_3: tuple[Family, ...] = TRAINED_PAIRS
 LONG: tuple[Family, ...] = (SquareList(),)
 
 IN_DISTRIBUTION: tuple[Family, ...] = (*LEVEL_1, *LEVEL_2, *LEVEL_3, *LONG)
-"""What SFT, train, dev and the numbers ring draw from."""
+"""Families of SFT, train, dev and the numbers ring."""
 
 REWORDED: tuple[Family, ...] = tuple(f for f in IN_DISTRIBUTION if f.unseen_wordings)
-"""Known families that also have a wording kept for the family ring."""
+"""Known families that also have a wording reserved for the family ring."""
 
 ALL_FAMILIES: tuple[Family, ...] = (*IN_DISTRIBUTION, *HELD_OUT_PAIRS, *UNSEEN)
 
 
 def find_family(key: str) -> Family:
-    """The family of this key.
+    """Return the family of a key.
 
     Raises:
-        ProblemError: no such family; names the known ones.
+        ProblemError: no family has this key; the message lists the keys.
     """
     for family in ALL_FAMILIES:
         if family.key == key:
@@ -59,7 +59,7 @@ _find_cached = cache(find_family)
 
 
 def family_and_params(problem: Problem) -> tuple[Family, Params]:
-    """The generator of a procedural problem and its numbers.
+    """Return the generator of a procedural problem and its numbers.
 
     Raises:
         ProblemError: the problem did not come from this package.

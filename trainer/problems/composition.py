@@ -1,7 +1,7 @@
-"""Compositions: two quantities of one-step families, multiplied, plus a constant.
+"""`Composition`: the product of two quantities of one-step families, plus a constant.
 
-Six of the 36 ordered pairs never occur in SFT, train or dev: they are the composition test ring. Each
-quantity is left out once as A and once as B, so every quantity is seen in both places.
+Six of the 36 ordered pairs never occur in SFT, train or dev: they form the composition test ring. Each quantity is
+held out once as A and once as B, so training shows every quantity in both places.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ class Composition(Family):
 
     def bug_programs(self, code: str, params: Params) -> list[str]:
         broken = break_program(code)
-        # A lost definition: the typical slip of a program with names.
+        # A lost definition is a typical error in a program with names.
         return [*broken, "\n".join(line for line in code.split("\n") if not line.startswith("B = "))]
 
     def first_program(self, params: Params, *, wrong: bool) -> str:
-        """First call of the way in two calls: print A."""
+        """First call of the solution in two calls: print A."""
         a, _, _ = self.parts(params)
         expr = (self.left.wrong_exprs if wrong else self.left.exprs)[0]
         return program(f"print({self.left.render(expr, a)})")
 
     def second_program(self, params: Params, value: str, *, wrong: bool) -> str:
-        """Second call of the way in two calls: B, and the result from the printed A."""
+        """Second call of the solution in two calls: compute B, and the result from the printed A."""
         _, b, c = self.parts(params)
         expr = (self.right.wrong_exprs if wrong else self.right.exprs)[0]
         return program(f"B = {self.right.render(expr, b)}\nprint({value} * B + {c})")

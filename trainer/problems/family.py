@@ -1,7 +1,7 @@
-"""What a procedural family is: one kind of question, drawn by number, answered two ways.
+"""`Family`: one kind of question, drawn by number, with its answer by two methods.
 
-Numbers of a problem are a flat tuple of ints (`Params`), so they hash, print and compare in one way.
-Code and wording are templates over the names in `fields`; nothing here runs code.
+The numbers of a problem are a flat tuple of ints (`Params`), so they hash, print and compare in one way.
+Code and wording are templates over the names in `fields`; this module runs no code.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ Params = tuple[int, ...]
 """The numbers of one problem, in the order of the family's `fields`."""
 
 NOUN_WORDINGS = ("Find {phrase}.", "Compute {phrase}.", "What is {phrase}?")
-"""Shared by all families whose question is a noun phrase: what one teaches helps the others."""
+"""Wordings of all families whose question is a noun phrase, so that families share vocabulary."""
 UNSEEN_NOUN_WORDINGS = ("Tell me {phrase}.", "Determine {phrase}.")
-"""The mildest change of wording; used by the family test ring only."""
+"""The smallest change of wording; only the family test ring uses it."""
 
 
 class ProblemError(UserError, ValueError):
-    """A family, a split or its sizes cannot be had as asked; the message says how to mend it."""
+    """A family, a split or its sizes are not possible as requested; the message gives the fix."""
 
 
 class Family(ABC):
     """One kind of question.
 
-    A subclass states its templates and gives `draw`, `answer` and `check`. `check` finds the answer by a
+    A subclass defines its templates and `draw`, `answer` and `check`. `check` computes the answer by a
     second method; a test compares the two.
     """
 
     name: ClassVar[str]
     topic: ClassVar[str]
     level: ClassVar[int]
-    """1 one expression, 2 one idea more, 3 composition, 4 long."""
+    """1: one expression; 2: one more idea; 3: composition; 4: long."""
     fields: ClassVar[tuple[str, ...]]
     phrase: ClassVar[str] = ""
-    """The quantity as a noun phrase, where the question is one; compositions use it."""
+    """The quantity as a noun phrase, if the question is one; compositions use it."""
     wordings: ClassVar[tuple[str, ...]] = NOUN_WORDINGS
     unseen_wordings: ClassVar[tuple[str, ...]] = ()
-    """Used by the family test ring only."""
+    """Only the family test ring uses these."""
     exprs: ClassVar[tuple[str, ...]] = ()
-    """Right Python expressions, best first."""
+    """Correct Python expressions, best first."""
     programs: ClassVar[tuple[str, ...]] = ()
-    """Further right programs, where an expression is not enough or not the only way."""
+    """More correct programs, for quantities that need statements or have several solutions."""
     wrong_exprs: ClassVar[tuple[str, ...]] = ()
     """Plausible expressions that run and are (nearly always) wrong."""
     wrong_programs: ClassVar[tuple[str, ...]] = ()
     faulty_programs: ClassVar[tuple[str, ...]] = ()
-    """Programs that raise, by a mistake typical of this family."""
+    """Programs that raise through an error typical of this family."""
 
     @property
     def key(self) -> str:
-        """Identifies the generator; `name` is what scores are grouped by."""
+        """Identifies the generator; scores are grouped by `name`."""
         return self.name
 
     @abstractmethod
     def draw(self, rng: Random) -> Params:
-        """Numbers of one problem. Arguments that may be swapped come in one order, so no twins arise."""
+        """Draw the numbers of one problem. Commuting arguments come in a fixed order, which excludes twins."""
 
     @abstractmethod
     def answer(self, params: Params) -> int:
@@ -73,11 +73,11 @@ class Family(ABC):
         """The answer by a second, independent method."""
 
     def render(self, template: str, params: Params) -> str:
-        """Fill one template of this family."""
+        """Fill in one template of this family."""
         return template.format(**dict(zip(self.fields, params, strict=True)))
 
     def wording_templates(self, *, unseen: bool = False) -> tuple[str, ...]:
-        """Templates of the question with the phrase put in."""
+        """Templates of the question, with the phrase inserted."""
         wordings = self.wordings
         if unseen:
             mild = UNSEEN_NOUN_WORDINGS[:1] if self.phrase else ()
@@ -85,7 +85,7 @@ class Family(ABC):
         return tuple(w.replace("{phrase}", self.phrase) for w in wordings)
 
     def text(self, params: Params, wording: int, *, unseen: bool = False) -> str:
-        """The question. `wording` counts round the family's wordings."""
+        """The question. `wording` is an index modulo the number of wordings."""
         templates = self.wording_templates(unseen=unseen)
         return self.render(templates[wording % len(templates)], params)
 
@@ -129,7 +129,7 @@ def break_program(code: str) -> list[str]:
 
 
 def digest(text: str) -> int:
-    """64 bits of a stable hash; the same in every process, unlike `hash`.
+    """64 bits of a stable hash; equal in every process, unlike `hash`.
 
     >>> digest("a") == digest("a") != digest("b")
     True
@@ -138,12 +138,12 @@ def digest(text: str) -> int:
 
 
 def canonical(family: Family, params: Params) -> str:
-    """Canonical JSON of a generator and its numbers: what decides the split and what may not occur twice."""
+    """Canonical JSON of a generator and its numbers; the key of splits and of duplicates."""
     return json.dumps({"family": family.key, "values": params}, separators=(",", ":"))
 
 
 def make_problem(family: Family, params: Params, *, split: str, unseen_wording: bool = False) -> Problem:
-    """The question of these numbers. Its wording follows from the numbers, not from the order of drawing."""
+    """Build the question of these numbers. Its wording depends on the numbers, not on the order of drawing."""
     record = canonical(family, params)
     number = digest(record)
     wording = digest("wording" + record)

@@ -1,8 +1,7 @@
-"""Which problems a step works on: a pure function of seed, pool and step, so that resuming needs no state.
+"""`problems_of_step`: the problems of a step as a pure function of seed, pool and step, so resuming needs no state.
 
-Every epoch is a permutation of the pool, exactly, and no step holds a problem twice (public faults B31, B46). Where the
-steps do not divide the pool, the step that ends one epoch begins the next; the next permutation then begins with
-problems that this step does not hold yet.
+Every epoch is a permutation of the pool, and no step holds a problem twice (public faults B31, B46). A step may end
+one epoch and begin the next; the next permutation then starts with problems that this step does not hold yet.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from records.seeds import derive_seed
 
 
 def problems_of_step(pool: Sequence[Problem], step: int, count: int, seed: int) -> list[Problem]:
-    """The `count` problems of `step` (counted from 1).
+    """Return the `count` problems of `step` (counted from 1).
 
     >>> pool = [Problem(id=str(i), prompt="", answer="0") for i in range(5)]
     >>> seen = [p.id for step in (1, 2, 3, 4, 5) for p in problems_of_step(pool, step, 2, 0)]
@@ -33,7 +32,7 @@ def problems_of_step(pool: Sequence[Problem], step: int, count: int, seed: int) 
 
 
 def _permutation(pool: Sequence[Problem], epoch: int, count: int, seed: int) -> list[Problem]:
-    """The order of one epoch; it depends on those before it since one that steps divide evenly."""
+    """Order of one epoch. It depends on all epochs since the last one whose end was also the end of a step."""
     first = epoch
     while first and (first * len(pool)) % count:
         first -= 1
@@ -46,7 +45,7 @@ def _permutation(pool: Sequence[Problem], epoch: int, count: int, seed: int) -> 
 def _following(
     pool: Sequence[Problem], epoch: int, count: int, seed: int, before: Sequence[Problem]
 ) -> list[Problem]:
-    """The order of `epoch`, whose first problems fill the step that `before` began, without repeating any of it."""
+    """Order of `epoch`: the first problems complete the step that `before` began, without a repetition."""
     order = _shuffled(pool, epoch, seed)
     begun = (epoch * len(pool)) % count
     if not begun:

@@ -1,4 +1,4 @@
-"""Problems of every split, written once: data/<split>.jsonl and a manifest with digests and duplicate counts."""
+"""`prepare` writes the problems of every split once: data/<split>.jsonl, a manifest with digests, duplicate counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainer.problems.splits import Splits, generate_splits
 from trainer.start import source_fault
 
 RING = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
-"""Test ring -> file stem; the other splits are called what they are."""
+"""Test ring -> file stem; a split that is absent here gives its own name to its file."""
 
 
 def prepare(view: PrepareView, runtime: RuntimeSection) -> Manifest:
@@ -34,7 +34,7 @@ def prepare(view: PrepareView, runtime: RuntimeSection) -> Manifest:
     print(f"duplicates over all splits: {duplicates.exact} exact, {duplicates.params} by parameters")
     if duplicates.exact or duplicates.params:
         raise ConfigError(
-            "data: a problem occurs in two splits; this is a fault of the generators, please report it"
+            "data: a problem occurs in two splits; this is a bug of the generators, please report it"
         )
     folder = runtime.folder.data
     made = folder.with_name(".data.tmp")
@@ -70,14 +70,14 @@ def _generate(data: DataSection) -> Splits:
 
 
 def write_problems(problems: Iterable[Problem], path: Path) -> None:
-    """One JSON object a line, in the order given."""
+    """Write one JSON object per line, in the given order."""
     write_text(
         path, "".join(json.dumps(p.to_json(), ensure_ascii=False, sort_keys=True) + "\n" for p in problems)
     )
 
 
 def read_problems(path: Path) -> list[Problem]:
-    """Read problems, one JSON object a line. Raises ConfigError naming file, line and what is wrong."""
+    """Read problems, one JSON object per line. Raises ConfigError with file, line and fault."""
     lines = read_lines(path, "problems")
     problems = [_read_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     seen: set[str] = set()
@@ -89,12 +89,12 @@ def read_problems(path: Path) -> list[Problem]:
 
 
 def read_lines(path: Path, what: str) -> list[str]:
-    """Lines of a UTF-8 text file; a byte-order mark and the returns of Windows are no part of them.
+    """Lines of a UTF-8 text file, without byte-order mark and carriage returns.
 
-    Raises ConfigError, saying what the file should hold.
+    Raises ConfigError, which states what the file should hold.
     """
     try:
-        # Not splitlines: JSON strings may hold line separators of other kinds.
+        # Not splitlines: JSON strings may contain other line separators.
         return path.read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         reason = error.strerror or "no reason given"
@@ -129,12 +129,12 @@ def _read_line(path: Path, number: int, line: str) -> Problem:
 
 
 def load_split(runtime: RuntimeSection, stem: str) -> list[Problem]:
-    """One split of this run's data, its digest checked."""
+    """Read one split of this run's data after a check of its digest."""
     folder = runtime.folder.data
     verify(folder)
     return read_problems(folder / f"{stem}.jsonl")
 
 
 def pool_digest(problems: Iterable[Problem]) -> str:
-    """Digest over canonical (id, prompt, answer) rows, in order of id."""
+    """Digest over canonical (id, prompt, answer) rows, sorted by id."""
     return digest(sorted([p.id, p.prompt, p.answer] for p in problems))

@@ -1,8 +1,8 @@
-"""Splits by a hash of the parameters, fixed before anything is drawn.
+"""`generate_splits`: assigns problems to splits by a hash of their parameters, before any drawing.
 
-A problem's split follows from its generator and numbers alone: held-out pairs are the composition ring,
-unseen families the family ring, everything else falls by its hash. So no seed, size or order can
-move a problem from one side to the other, and a larger split only adds problems.
+The generator and the numbers of a problem decide its split: held-out pairs form the composition ring, unseen families
+the family ring, and a hash assigns the others. No seed, size or order moves a problem from one split to another, and a
+larger split only adds problems.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from trainer.problems.family import Family, Params, ProblemError, canonical, dig
 SPLITS = ("sft", "train", "dev", "numbers", "composition", "family")
 RINGS = ("numbers", "composition", "family")
 MIN_RING = 400
-"""Fewest problems of a test ring that a published number may rest on."""
+"""Fewest problems of a test ring for a published number."""
 
 _HASH_SHARES = (("sft", 60), ("train", 14), ("dev", 6), ("numbers", 13), ("family", 7))
 """Percent of the numbers of a known family; the last share is for its unseen wording."""
 _REWORDED_FRAC = 0.25
-"""Of the family ring: known families in an unseen wording."""
+"""Share of the family ring that known families in an unseen wording take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelMix:
-    """Shares of the levels in sft, train, dev and the numbers ring; they add up to 1."""
+    """Shares of the levels in sft, train, dev and the numbers ring; their sum is 1."""
 
     level_1: float = 0.42
     level_2: float = 0.19
@@ -53,7 +53,7 @@ class DuplicateCount:
     exact: int
     """Prompts beyond the first with the same text."""
     params: int
-    """Problems beyond the first with the same generator and numbers, whatever the wording."""
+    """Problems beyond the first with the same generator and numbers, in any wording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Splits:
 
 @dataclass(slots=True, kw_only=True)
 class _Need:
-    """Problems of one family still wanted, and those found."""
+    """Number of problems still to draw from one family for one split, and those found."""
 
     split: str
     num: int
@@ -95,7 +95,7 @@ class _Need:
 
 
 def hash_split(family: Family, params: Params) -> str:
-    """Split that these numbers of a known family belong to; independent of seeds and of sizes.
+    """Return the split of these numbers of a family; independent of seeds and sizes.
 
     >>> from trainer.problems.catalogue import LEVEL_1
     >>> hash_split(LEVEL_1[0], (40, 30, 5, 20)) in ("sft", "train", "dev", "numbers", "family")
@@ -141,14 +141,14 @@ def generate_splits(
     """Draw all splits.
 
     Args:
-        seed: of the drawing; does not move a problem from one split to another.
-        num_sft: problems to teach from.
+        seed: stream of the draws; it moves no problem from one split to another.
+        num_sft: problems of the SFT documents.
         num_train: pool of the RL stages.
-        num_dev: for tuning.
-        num_test: of each of the three test rings.
+        num_dev: problems for tuning.
+        num_test: problems of each of the three test rings.
         mix: shares of the levels; see `LevelMix`.
-        families: names of the known families to use; None is all. New pairs and families stay as they are.
-        min_ring: smallest `num_test` accepted; smaller only for smoke tests.
+        families: names of the known families to use; None: all. Held-out pairs and unseen families do not change.
+        min_ring: smallest `num_test` accepted; below the default only for smoke tests.
 
     Raises:
         ProblemError: a size is negative, a ring too small, a family unknown or exhausted.
@@ -165,11 +165,11 @@ def generate_splits(
     num_reworded = round(num_test * _REWORDED_FRAC) if reworded else 0
     reworded_quota = apportion(num_reworded, [1.0] * len(reworded)) if reworded else []
     for i, family in enumerate(known):
-        wanted = [_Need(split=split, num=quota[i]) for split, quota in quotas.items()]
+        needed = [_Need(split=split, num=quota[i]) for split, quota in quotas.items()]
         if family in reworded:
             num = reworded_quota[reworded.index(family)]
-            wanted.append(_Need(split="family", num=num, unseen_wording=True))
-        needs.append((family, wanted))
+            needed.append(_Need(split="family", num=num, unseen_wording=True))
+        needs.append((family, needed))
     for split, new, num in (
         ("composition", HELD_OUT_PAIRS, num_test),
         ("family", UNSEEN, num_test - num_reworded),
@@ -177,8 +177,8 @@ def generate_splits(
         quota = apportion(num, [1.0] * len(new))
         needs += [(f, [_Need(split=split, num=n)]) for f, n in zip(new, quota, strict=True)]
     prompts: set[str] = set()
-    for family, wanted in needs:
-        _fill(family, wanted, seed, prompts)
+    for family, needed in needs:
+        _fill(family, needed, seed, prompts)
     return Splits(**{split: _shuffled(needs, split, seed) for split in SPLITS})
 
 
@@ -189,7 +189,7 @@ def _check_sizes(num_sft: int, num_train: int, num_dev: int, num_test: int, min_
     if num_test < min_ring:
         raise ProblemError(
             f"a test ring of {num_test} problems is too small: give num_test >= {min_ring}, "
-            "or lower min_ring for a smoke test whose scores nobody reads"
+            "or lower min_ring for a smoke test whose scores are not used"
         )
 
 
@@ -205,7 +205,7 @@ def _select(names: Sequence[str] | None) -> list[Family]:
 
 
 def _family_quota(known: Sequence[Family], mix: LevelMix, num: int) -> list[int]:
-    """Problems of each family: first by level, then evenly within the level."""
+    """Problems of each family: apportioned by level, then evenly within the level."""
     levels = [
         ([f for f in known if f in group], share)
         for group, share in (
@@ -220,16 +220,16 @@ def _family_quota(known: Sequence[Family], mix: LevelMix, num: int) -> list[int]
         raise ProblemError("the chosen families belong to levels whose share is 0; raise it or choose others")
     quota: dict[str, int] = {}
     for (members, _), of_level in zip(levels, apportion(num, [share for _, share in levels]), strict=True):
-        # In order of a hash, so that the remainder of a small split is spread over a level's families.
+        # Sorted by a hash: the remainder of a small split is then spread over a level's families.
         members = sorted(members, key=lambda f: digest(f.key))
         for member, of_family in zip(members, apportion(of_level, [1.0] * len(members)), strict=True):
             quota[member.key] = of_family
     return [quota.get(f.key, 0) for f in known]
 
 
-def _fill(family: Family, wanted: list[_Need], seed: int, prompts: set[str]) -> None:
-    """Draw numbers until every split has its share; each draw serves the one split it belongs to."""
-    open_needs = {need.split: need for need in wanted if need.num}
+def _fill(family: Family, needed: list[_Need], seed: int, prompts: set[str]) -> None:
+    """Draw numbers until every split has its share; a draw serves the one split that its hash selects."""
+    open_needs = {need.split: need for need in needed if need.num}
     rng = Random(digest(f"draw|{seed}|{family.key}"))
     seen: set[Params] = set()
     idle = 0
@@ -261,6 +261,6 @@ def _exhausted(family: Family, open_needs: dict[str, _Need]) -> ProblemError:
 
 
 def _shuffled(needs: list[tuple[Family, list[_Need]]], split: str, seed: int) -> tuple[Problem, ...]:
-    found = [p for _, wanted in needs for need in wanted if need.split == split for p in need.found]
+    found = [p for _, needed in needs for need in needed if need.split == split for p in need.found]
     Random(digest(f"order|{seed}|{split}")).shuffle(found)
     return tuple(found)

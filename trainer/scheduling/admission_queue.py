@@ -1,4 +1,4 @@
-"""The central queue of rollouts that no engine has yet."""
+"""`AdmissionQueue`: the central queue of rollouts without an engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AdmissionQueue:
 
     def push(self, arrival: Arrival) -> None:
         if arrival.session in self._arrivals:
-            raise ValueError(f"rollout {arrival.session!r} already waits")
+            raise ValueError(f"rollout {arrival.session!r} is already queued")
         self._arrivals[arrival.session] = arrival
 
     def head(self) -> Arrival:
@@ -36,5 +36,5 @@ class AdmissionQueue:
         return self._arrivals.popitem(last=False)[1]
 
     def discard(self, session: str) -> None:
-        """Take a rollout out; unknown ones are ignored."""
+        """Remove a rollout; unknown ones are ignored."""
         self._arrivals.pop(session, None)

@@ -1,11 +1,10 @@
-"""Admission by forecast: start a rollout where the cache is expected never to overflow while it runs.
+"""`ForecastPolicy`: starts a rollout on an engine whose cache is not expected to overflow while it runs.
 
-A worst-case reserve leaves most of a cache empty, because most rollouts end long before the limit; a fixed
-cap has to be tuned for each limit. Here each engine's future cache use is forecast from what is running:
-row i at response length a still runs h tokens later with probability S(a + h) / S(a), and then holds
-prompt + a + h tokens. S is learned in the same batch (`survival`). A rollout is admitted if mean + one
-standard deviation of the forecast stays within the capacity at every h. What goes wrong anyway is left to
-the engine's preemption. No constant here depends on the workload.
+A worst-case reserve leaves most of a cache empty, because most rollouts end long before the limit; a fixed cap
+requires tuning for each limit. This policy forecasts each engine's future cache use from its rows: row i at response
+length a still runs h tokens later with probability S(a + h) / S(a), and then holds prompt + a + h tokens. S is learned
+in the same batch (`survival`). A rollout is admitted if mean + one standard deviation of the forecast stays within the
+capacity at every h. The engine's preemption handles the remaining overflows. No constant depends on the workload.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from trainer.scheduling.running_rows import RunningRow, RunningRows
 from trainer.scheduling.survival import NUM_BINS, SurvivalCurve
 
 _DEVIATIONS = 1.0
-"""Standard deviations of the forecast that must fit too."""
+"""Standard deviations of the forecast that must also fit."""
 _MOVE_SHARE = 0.1
 """A returning rollout moves if its engine holds this share of the capacity more than the lightest one."""
 _REFIT_SHARE = 0.02
-"""Refit the curve each time this share more rollouts have ended."""
+"""Refit the curve after the number of ended rollouts has grown by this share."""
 
 
 @dataclass(slots=True)
 class _EngineState:
     capacity: int
     seen_tokens: int = 0
-    """Sum of the rows' `context`."""
+    """Sum of `context` over the rows."""
     num_decoding: int = 0
     seen_t: float = 0.0
     """Sum of `t` over decoding rows."""
@@ -46,18 +45,18 @@ class _EngineState:
     variance_H: NDArray[np.float64] = field(default_factory=lambda: np.zeros(NUM_BINS))
     forecast_t: float = 0.0
     has_waiting: bool = False
-    """By its last report; such an engine gets nothing new."""
+    """True if turns wait on the engine in its last report; it gets nothing new then."""
     lost: bool = False
     slack: float = 0.0
-    """Capacity less forecast at its fullest; the engine with most takes the next rollout."""
+    """Capacity minus the maximum of the forecast; the engine with the largest slack takes the next rollout."""
 
 
 class ForecastPolicy:
-    """First come, first served, to the engine with most forecast slack.
+    """First come, first served, to the engine with the largest forecast slack.
 
-    A rollout stays where its cache is while others wait; after that, one that returns from its tool may
-    move to a much lighter engine. Needs `on_report`: without reports it takes rows to be shorter than they
-    are, and admits less.
+    A rollout stays with its cache while others wait. Once none waits, a rollout that returns from its tool may move
+    to a much lighter engine. Requires `on_report`: without reports it underestimates the length of rows, and
+    admits less.
 
     Args:
         capacities: cached tokens that each engine can hold.
@@ -69,13 +68,13 @@ class ForecastPolicy:
                 f"capacities {list(capacities)}: need at least one engine, each of 1 token or more"
             )
         self._engines = [_EngineState(capacity=capacity, slack=float(capacity)) for capacity in capacities]
-        # Entries (-slack, engine); one that disagrees with the engine's slack is stale and skipped.
+        # Entries are (-slack, engine); an entry that disagrees with the engine's slack is stale and skipped.
         self._most_slack = [(-state.slack, number) for number, state in enumerate(self._engines)]
         heapq.heapify(self._most_slack)
         self._rows = RunningRows(len(self._engines))
         self._largest = max(capacities)
         self._used = np.zeros(len(self._engines), dtype=np.int64)
-        """Cached tokens of each engine by its last report."""
+        """Cached tokens of each engine in its last report."""
         self._queue = AdmissionQueue()
         self._engine_of: dict[str, int] = {}
         self._curve: SurvivalCurve | None = None
@@ -110,7 +109,7 @@ class ForecastPolicy:
         return self._assign(t)
 
     def on_report(self, report: EngineReport) -> list[Assignment]:
-        """Take the engine's pace from its cached tokens: what is there beyond the lengths last seen."""
+        """Derive the engine's pace from its cached tokens: those beyond the lengths seen last."""
         state = self._engines[report.engine]
         waited, state.has_waiting = state.has_waiting, report.waiting > 0
         used = report.capacity_tokens - report.free_kv_tokens
@@ -124,9 +123,9 @@ class ForecastPolicy:
         return self._assign(report.t)
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
-        """The cache stays where it is."""
+        """Keep the row: its cache stays on the engine."""
         number = self._engine_of.get(session)
-        if number is None:  # its engine was lost in this cycle
+        if number is None:  # the engine was lost in this cycle
             return []
         row = self._rows[session]
         context = row.context if context_tokens is None else context_tokens
@@ -134,7 +133,7 @@ class ForecastPolicy:
         return []
 
     def on_engine_lost(self, engine: int, t: float) -> None:
-        """Forget the engine's rows; it has no slack from now on."""
+        """Drop the engine's rows; it has no slack from then on."""
         for session in [session for session, number in self._engine_of.items() if number == engine]:
             self._remove(engine, session)
             del self._engine_of[session]
@@ -144,7 +143,7 @@ class ForecastPolicy:
         self._set_slack(engine)
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
-        """Learn the length, forecast the engine anew, admit what fits."""
+        """Learn the length, update the engine's forecast, admit what fits."""
         number = self._engine_of.pop(session, None)
         if number is None:
             self._queue.discard(session)
@@ -159,12 +158,12 @@ class ForecastPolicy:
         self._forecast(number, t)
         return self._assign(t)
 
-    # --- inside ------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------
 
     def _lighter(self, number: int, context: int) -> int:
-        """Where a returning turn decodes faster by more than computing its context again costs.
+        """Engine on which a returning turn gains more by faster decoding than the new prefill costs.
 
-        Only once nothing waits: then engines drain unevenly, and the last ones decide when the batch ends.
+        Applies only with an empty queue: engines then drain unevenly, and the last ones decide when the batch ends.
         """
         target = int(self._used.argmin())
         more = int(self._used[number] - self._used[target])
@@ -175,7 +174,7 @@ class ForecastPolicy:
         return target
 
     def _place(self, number: int, session: str, row: RunningRow) -> None:
-        """Put a row, with its exact length, on an engine, instead of what was known of it there."""
+        """Put a row, with its exact length, on an engine; it replaces the row of the same session."""
         state = self._engines[number]
         self._remove(number, session)
         self._rows.put(number, session, row)
@@ -195,7 +194,7 @@ class ForecastPolicy:
     def _refit(self, t: float) -> None:
         if self._curve is None:
             return
-        # Response lengths by now, as far as can be told from the last events and the pace.
+        # Current response lengths, estimated from the last events and the pace.
         running = self._rows.all_responses(
             pace_E=[state.tokens_per_s for state in self._engines], t=t, limit=self._curve.limit
         )
@@ -217,7 +216,7 @@ class ForecastPolicy:
             prompt_N = self._rows.prompts(number)
             held_NH = response_N[:, None] + self._ahead_H
             now_N = np.maximum(self._curve.at(response_N), 1e-9)
-            # In place from here on: most of a scheduler's time passes in these arrays.
+            # In place from here on: a scheduler spends most of its time in these arrays.
             alive_NH = self._curve.at(held_NH)
             alive_NH /= now_N[:, None]
             np.minimum(alive_NH, 1.0, out=alive_NH)
@@ -262,13 +261,13 @@ class ForecastPolicy:
             heapq.heappop(self._most_slack)
 
     def _with(self, state: _EngineState, arrival: Arrival) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and variance of an engine's cached tokens, were the arrival among its rows."""
+        """Mean and variance of an engine's cached tokens, with the arrival added to its rows."""
         held_H = arrival.context_tokens + self._ahead_H
         mean_H = state.mean_H + self._alive_H * held_H
         return mean_H, state.variance_H + self._spread_H * np.square(held_H)
 
     def _admits(self, number: int, arrival: Arrival) -> bool:
-        """An empty engine always takes one, so nothing waits for ever."""
+        """Report whether the arrival fits. An empty engine always admits one rollout, so none waits permanently."""
         state = self._engines[number]
         if state.lost:
             return False

@@ -1,8 +1,8 @@
-"""Admission by key-value budget: an engine gets only as many rollouts as its cache can hold.
+"""`KvBudgetPolicy`: admits only as many rollouts to an engine as its key-value cache can hold.
 
-Paper section 3.2: K rollouts per engine, estimated from its cache at the greatest length; the rest wait in
-one central queue. The reserve is kept from a rollout's first turn to its end, tool calls included, because
-its cache stays on the engine; a turn that comes back from its tool goes to that engine at once.
+Paper section 3.2: an engine runs K rollouts, estimated from its cache at the greatest length; the others wait in one
+central queue. The reserve lasts from a rollout's first turn to its end, tool calls included, because its cache stays
+on the engine. A turn that returns from its tool goes to that engine at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainer.scheduling.admission_queue import AdmissionQueue
 from trainer.scheduling.policy import Arrival, Assignment
 
 _MIN_FINISHED = 16
-"""Rollouts that must have ended before their lengths are believed."""
+"""Ended rollouts required before their lengths are used."""
 
 
 @dataclass(slots=True)
@@ -29,13 +29,13 @@ class _Rollout:
 
 
 class KvBudgetPolicy:
-    """First come, first served, to the engine with most unreserved tokens; the head of the queue never yields.
+    """First come, first served, to the engine with the most unreserved tokens; the head of the queue never yields.
 
     Args:
         capacities: cached tokens that each engine can hold.
-        reserve: "worst_case" reserves context + max_new, so no engine ever runs over (the paper's rule);
-            "running_quantile" reserves what `quantile` of the ended rollouts needed, and leaves the rare
-            overrun to the engine's preemption.
+        reserve: "worst_case" reserves context + max_new, so no engine ever overflows (the paper's rule);
+            "running_quantile" reserves what `quantile` of the ended rollouts needed, and leaves rare overflows
+            to the engine's preemption.
         quantile: for the second rule.
     """
 
@@ -52,7 +52,7 @@ class KvBudgetPolicy:
             raise ValueError(f"quantile {quantile}: must be above 0 and at most 1")
         self._capacities = list(capacities)
         self._unreserved = list(capacities)
-        # Entries (-unreserved, engine); one that disagrees with _unreserved is stale and skipped.
+        # Entries are (-unreserved, engine); an entry that disagrees with _unreserved is stale and skipped.
         self._most_room = [(-capacity, engine) for engine, capacity in enumerate(capacities)]
         heapq.heapify(self._most_room)
         self._worst_case = reserve == "worst_case"
@@ -77,23 +77,25 @@ class KvBudgetPolicy:
         return self._assign()
 
     def on_report(self, report: EngineReport) -> list[Assignment]:
-        """Reports change nothing: the budget counts what may come, not what is cached now."""
+        """Ignore the report: the budget counts future tokens, not the tokens cached now."""
         return []
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
-        """The cache stays on the engine, and so does the reserve."""
-        if context_tokens is not None and session in self._rollouts:  # else its engine was lost in this cycle
+        """Keep the reserve: the cache stays on the engine."""
+        if (
+            context_tokens is not None and session in self._rollouts
+        ):  # absent if its engine was lost in this cycle
             self._rollouts[session].context = context_tokens
         return []
 
     def on_engine_lost(self, engine: int, t: float) -> None:
-        """Forget the engine's rollouts; nothing fits it from now on."""
+        """Drop the engine's rollouts; nothing fits on it from then on."""
         self._rollouts = {name: one for name, one in self._rollouts.items() if one.engine != engine}
         self._capacities[engine] = 0
         self._move(engine, -self._unreserved[engine])
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
-        """Give the reserve back. Without `context_tokens` the last arrival's length is what was seen."""
+        """Release the reserve. Without `context_tokens` the length is that of the last arrival."""
         rollout = self._rollouts.pop(session, None)
         if rollout is None:
             self._queue.discard(session)
@@ -120,7 +122,7 @@ class KvBudgetPolicy:
         return assignments
 
     def _reserve(self, arrival: Arrival) -> int:
-        """Tokens to keep for a whole rollout."""
+        """Tokens to reserve for a whole rollout."""
         grown = arrival.max_new
         if not self._worst_case and len(self._grown) >= _MIN_FINISHED:
             rank = min(int(self._quantile * len(self._grown)), len(self._grown) - 1)

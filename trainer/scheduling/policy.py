@@ -1,7 +1,7 @@
-"""Which engine gets which rollout, and when: the border that every scheduling policy implements.
+"""`Policy`: the interface of scheduling policies, which decide the engine of each rollout and when it starts.
 
-Policies are event-driven and keep their own state; they see lengths and reports, never tokens. The live
-loop (`trainer.rollout.loop`) and the simulator call the same classes with the same records.
+Policies are event-driven and hold state; they see lengths and reports, never tokens. The live loop
+(`trainer.rollout.loop`) and the simulator call the same classes with the same records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Arrival:
     context_tokens: int
     """Tokens already in the context."""
     max_new: int
-    """Most tokens the rest of this rollout may add, tool responses included."""
+    """Upper bound of the tokens that the rest of this rollout adds, tool responses included."""
     first: bool
     """True for the first turn of the rollout."""
 
@@ -38,20 +38,20 @@ LOST = 10**9
 
 
 class Policy(Protocol):
-    """Every call returns the assignments it makes possible; an arrival is assigned exactly once."""
+    """Each event returns the assignments that it makes possible; an arrival is assigned exactly once."""
 
     def on_arrive(self, arrival: Arrival, t: float) -> list[Assignment]: ...
 
     def on_report(self, report: EngineReport) -> list[Assignment]: ...
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
-        """The session left its engine for a tool; its cache stays there. `context_tokens`: its length now."""
+        """The session left its engine for a tool; its cache stays there. `context_tokens`: its current length."""
         ...
 
     def on_engine_lost(self, engine: int, t: float) -> None:
-        """The engine takes nothing more and its caches are gone; rollouts that were there arrive again.
+        """The engine takes nothing more and its caches are lost; its rollouts arrive again.
 
-        At least one engine is left.
+        At least one engine remains.
         """
         ...
 

@@ -1,7 +1,7 @@
 """`RunningRows`: the rollouts of all engines as arrays.
 
-A forecast over hundreds of rows costs a few array operations instead of a pass in Python. The rows of an engine stay
-in the order in which they were last placed, because sums over rows round by their order.
+A forecast over hundreds of rows then costs a few array operations. The rows of an engine keep the order of their last
+placement, because the rounding of a sum depends on its order.
 
 Suffixes: N rows, E engines.
 """
@@ -24,7 +24,7 @@ class RunningRow:
     prompt: int
     context: int
     t: float
-    """When `context` was seen."""
+    """Time at which `context` was observed."""
     decoding: bool = True
 
 
@@ -45,7 +45,7 @@ class RunningRows:
         self._slots: list[dict[str, int]] = [{} for _ in range(num_engines)]
         self._free = list(range(_FIRST_SLOTS))
         self._engine = np.full(_FIRST_SLOTS, -1)
-        """Of a free slot -1."""
+        """-1 for a free slot."""
         self._numbers = np.zeros((4, _FIRST_SLOTS))
         """Prompt tokens, response tokens at the last event, its time, and 1 for a row that decodes."""
 
@@ -56,7 +56,7 @@ class RunningRows:
         return self._rows[session]
 
     def put(self, engine: int, session: str, row: RunningRow) -> None:
-        """Place a row last on an engine; the session has no row on any."""
+        """Place a row last on an engine. The session must not have a row."""
         if not self._free:
             self._double()
         slot = self._free.pop()
@@ -65,7 +65,7 @@ class RunningRows:
         self._numbers[:, slot] = (row.prompt, row.context - row.prompt, row.t, row.decoding)
 
     def pop(self, engine: int, session: str) -> RunningRow | None:
-        """Take a row off an engine; None when it is not there."""
+        """Remove a row from an engine; None if it is absent."""
         slot = self._slots[engine].pop(session, None)
         if slot is None:
             return None
@@ -78,12 +78,12 @@ class RunningRows:
         return self._numbers[0, self._slots_of(engine)]
 
     def responses(self, engine: int, *, pace: float, t: float, limit: float) -> NDArray[np.float64]:
-        """Response tokens of an engine's rows by now: those seen last, and `pace` a second since, up to `limit`."""
+        """Current response tokens of an engine's rows: the last observation plus `pace` per second, up to `limit`."""
         _, response_N, t_N, decoding_N = self._numbers[:, self._slots_of(engine)]
         return np.minimum(response_N + pace * (t - t_N) * decoding_N, limit)
 
     def all_responses(self, *, pace_E: Sequence[float], t: float, limit: float) -> NDArray[np.float64]:
-        """As `responses` for the rows of all engines, in any order."""
+        """As `responses`, for the rows of all engines, in any order."""
         used = np.flatnonzero(self._engine >= 0)
         _, response_N, t_N, decoding_N = self._numbers[:, used]
         pace_N = np.asarray(pace_E)[self._engine[used]]

@@ -1,4 +1,4 @@
-"""How long rollouts turn out to be: a survival curve learned while they run."""
+"""`SurvivalCurve`: the distribution of response lengths, learned while rollouts run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ NUM_BINS = 32
 _PRIOR_ROLLOUTS = 4.0
 """Weight of the prior, in rollouts."""
 _PRIOR_AT_LIMIT = 0.25
-"""Prior share of rollouts that run into the limit; the rest end anywhere below it."""
+"""Prior share of rollouts that reach the limit; the others end uniformly below it."""
 _PRIOR = 1.0 - (1.0 - _PRIOR_AT_LIMIT) * np.arange(NUM_BINS + 1) / NUM_BINS
 
 
 class SurvivalCurve:
-    """Probability that a response reaches a length; Kaplan-Meier on bins, so that unfinished ones count.
+    """Probability that a response reaches a length; Kaplan-Meier on bins, which includes unfinished rollouts.
 
-    Only the short ones have ended early in a batch: counting ended ones alone would predict far too little.
+    Early in a batch only short rollouts have ended; an estimate from these alone would be far too small.
 
     >>> curve = SurvivalCurve(limit=3200)
     >>> [round(float(curve.at(np.array([x]))[0]), 2) for x in (0, 1600, 3200, 3201)]
@@ -44,9 +44,9 @@ class SurvivalCurve:
         ended_E = np.asarray(ended, float)
         ends = np.bincount(self._bin(ended_E), minlength=NUM_BINS).astype(float)
         censored = np.bincount(self._bin(running), minlength=NUM_BINS)
-        # At risk in a bin: all that reached it; one still in it has been at risk for half of it (actuarial).
+        # At risk in a bin: every rollout that reached it; one inside it counts as half (actuarial estimate).
         reached = np.cumsum((ends + censored)[::-1])[::-1] - censored / 2
-        # Those cut at the limit did not end in the last bin of their own accord.
+        # Rollouts cut at the limit did not end in the last bin.
         ends[-1] -= np.count_nonzero(ended_E >= self.limit)
         hazard = (ends - _PRIOR_ROLLOUTS * np.diff(_PRIOR)) / (reached + _PRIOR_ROLLOUTS * _PRIOR[:-1])
         self._survival = np.concatenate([[1.0], np.cumprod(1.0 - hazard)])

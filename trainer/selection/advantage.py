@@ -1,10 +1,10 @@
-"""Group-normalised advantages (paper Eq. 7). Plain float64 Python: no torch, no model.
+"""`advantages`: group-normalised advantages (paper Eq. 7) in float64 Python.
 
-One normalisation, over the rollouts of one problem that were kept, and nothing else touches the numbers
-afterwards (public fault B3). Rollouts without a reward, rejected groups and unselected rollouts are left out
-by the caller (`trainer.selection.roc`) before this point, so they move neither mean nor std (B17, B38).
+Advantages are normalised once, over the kept rollouts of one problem; no later step rescales them (public fault B3).
+The caller (`trainer.selection.roc`) removes rollouts without a reward, rejected groups and unselected rollouts first,
+so they change neither mean nor std (B17, B38).
 
-Invariants the tests assert: a group sums to 0; a group without spread is exactly 0; the result does not
+Invariants that the tests assert: a group sums to 0; a group without spread is exactly 0; the result does not
 depend on the order of rows or groups.
 """
 
@@ -18,10 +18,10 @@ SPREAD_TOLERANCE = 1e-6
 
 
 def has_spread(rewards_G: Sequence[float]) -> bool:
-    """Tell whether the rewards of one group differ, i.e. whether the group carries a gradient.
+    """Report whether the rewards of one group differ, i.e. whether the group carries a gradient.
 
-    The rule is the range, not the std, so that rounding can never turn a constant group into a spread one
-    (public fault B1), and a group of one is constant (B2). Selection and advantage share this one rule.
+    The rule uses the range, not the std: rounding then cannot give a constant group a spread (public fault B1).
+    A group of one is constant (B2). Selection and advantage share this rule.
 
     Args:
         rewards_G: rewards of the rollouts of one problem.
@@ -45,10 +45,10 @@ def has_spread(rewards_G: Sequence[float]) -> bool:
 
 
 def group_advantages(rewards_G: Sequence[float]) -> list[float]:
-    """Normalise the rewards of one group: (r - mean) / std, or exact zeros where there is no spread.
+    """Normalise the rewards of one group: (r - mean) / std, or exact zeros for a group without spread.
 
-    Mean and std in two passes with exact summation (B1); std with n - 1, as torch.std in the released code
-    (docs/decisions.md). No epsilon is added to the std: the zero rule makes it needless.
+    Mean and std take two passes with exact summation (B1); the std divides by n - 1, as torch.std in the released
+    code (docs/decisions.md). The std needs no epsilon, because of the zero rule.
 
     Args:
         rewards_G: rewards of the kept rollouts of one problem; any finite numbers.
@@ -78,7 +78,7 @@ def group_advantages(rewards_G: Sequence[float]) -> list[float]:
 def advantages(rewards_N: Sequence[float], groups_N: Sequence[str]) -> list[float]:
     """Advantages of a whole batch, each row normalised within its own group.
 
-    Rows belong together by the id of their problem, never by their position (public fault B4).
+    The id of the problem defines a group, never the position of a row (public fault B4).
 
     Args:
         rewards_N: one finite reward per row.

@@ -25,14 +25,14 @@ def is_overlong(rollout: Rollout, objective: ObjectiveSection) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grading:
-    """Where rewards come from."""
+    """Verdicts and rewards of rollouts under the configured reward and grader."""
 
     reward: Reward
     grader: Reward | None = None
-    """Decides what is correct, for the metrics, where the reward is something else."""
+    """Decides correctness for the metrics if the reward is another function."""
 
     def grade(self, group: Group[Rollout], objective: ObjectiveSection) -> Group[GradedRollout]:
-        """Grade every rollout of a group; a rollout that the infrastructure lost keeps reward None (B38)."""
+        """Grade every rollout of a group; a rollout lost by the infrastructure keeps reward None (B38)."""
         graded = tuple(self._grade(group.problem, rollout, objective) for rollout in group.rollouts)
         return Group(problem=group.problem, rollouts=graded)
 

@@ -1,4 +1,4 @@
-"""`GroupSelection`: one group with what RoC made of it (paper section 2.2.3)."""
+"""`GroupSelection`: one group with the result of RoC (paper section 2.2.3)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GroupSelection:
 
     @property
     def kept(self) -> list[GradedRollout]:
-        """The rollouts that are trained."""
+        """The rollouts that the update trains on."""
         pairs = zip(self.group.rollouts, self.selection.reasons, strict=True)
         return [rollout for rollout, reason in pairs if reason.is_kept]
 
@@ -46,7 +46,7 @@ def select_group(
         group: graded rollouts of one problem.
         objective: group size, RoC rule, overlong filter.
         codec: decodes a response for the release's text penalties.
-        stream: this group's own random numbers.
+        stream: random numbers of this group alone.
     """
     rule = selection_rule(objective)
     candidates = [_candidate(rollout, objective, rule, codec) for rollout in group.rollouts]
@@ -70,7 +70,7 @@ def selection_rule(objective: ObjectiveSection) -> SelectionRule:
 def _candidate(
     rollout: GradedRollout, objective: ObjectiveSection, rule: SelectionRule, codec: Codec
 ) -> Candidate:
-    """A rollout as the rule sees it. The release reads its penalties from the decoded text."""
+    """A rollout as input of the rule. The release computes its penalties from the decoded text."""
     err, form = rollout.p_err, rollout.p_format
     if rule.selection is RocSelection.RELEASE:
         response = codec.decode(rollout.ids[rollout.prompt_len :])

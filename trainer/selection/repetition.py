@@ -1,17 +1,17 @@
-"""Repeated n-grams in what the policy sampled: the penalty that the paper tried and dropped (section 4.3.1)."""
+"""`p_repetition`: repeated n-grams in the sampled text, a penalty that the paper tried and dropped (section 4.3.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 NGRAM = 16
-"""Tokens; long enough that a call's fixed words alone are no repetition."""
+"""Tokens; longer than the fixed words of a call, which would otherwise count as repetition."""
 
 
 def p_repetition(ids: Sequence[int], mask: Sequence[bool], ngram: int = NGRAM) -> float:
     """Share of sampled n-grams that occurred before in the same response; 0 below one n-gram.
 
-    The paper names the idea (from Phi-4-reasoning), no formula. Text of the tool does not count; no n-gram bridges it.
+    The paper names the idea (from Phi-4-reasoning) without a formula. An n-gram neither contains nor spans tool text.
 
     Args:
         ids: all tokens of a trajectory.

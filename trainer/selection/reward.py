@@ -1,7 +1,7 @@
 """`reward_function`: the configured reward, a grader or a user's function.
 
-`objective.reward: package.module:function` names a function (Problem, Rollout) -> Verdict. It runs in a process of
-its own (`trainer.selection.user_reward`); its failures never count against the model (public fault B38).
+`objective.reward: package.module:function` names a function (Problem, Rollout) -> Verdict. It runs in a separate
+process (`trainer.selection.user_reward`); its failures never count against the model (public fault B38).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from config.objective import ObjectiveSection
 from records.problem import Problem
 from records.trajectory import Rollout
 from records.verdict import Verdict, VerdictKind
-from trainer.selection.user_reward import OwnReward
+from trainer.selection.user_reward import UserReward
 from verifier.graders.grade import grade
 from verifier.graders.policy import RL_POLICY, GradePolicy, GraderName
 from verifier.turn import read_turn
@@ -23,7 +23,7 @@ Reward = Callable[[Problem, Rollout], Verdict]
 
 
 def grader_of(objective: ObjectiveSection) -> Reward:
-    """The configured grader, which decides what is correct whatever the reward."""
+    """The configured grader; it decides correctness for every kind of reward."""
     return _graded(replace(RL_POLICY, graders=(GraderName(objective.grader),)))
 
 
@@ -32,15 +32,15 @@ def reward_function(objective: ObjectiveSection) -> Reward:
     if objective.reward is None:
         return grader_of(objective)
     module, _, name = objective.reward.partition(":")
-    if module == __name__ and name in OURS:
-        return OURS[name]
-    return OwnReward(objective.reward, objective.reward_limit_s)
+    if module == __name__ and name in BUILT_IN:
+        return BUILT_IN[name]
+    return UserReward(objective.reward, objective.reward_limit_s)
 
 
 def even_ids(problem: Problem, rollout: Rollout) -> Verdict:
-    """Correct when the sampled ids add up to an even number. Teaches nothing; lets smoke runs update their weights.
+    """Correct when the sum of the sampled ids is even. Smoke runs use it to update weights; it teaches nothing.
 
-    Not the parity of the length: rollouts cut at the budget would all earn the same.
+    The parity of the length would not do: rollouts cut at the budget would all get the same reward.
 
     >>> even_ids(Problem(id="p", prompt="", answer=""), Rollout(run="", checkpoint="", benchmark="", problem="p",
     ...     sample=0, ids=[7, 3, 5], mask=[False, True, True])).verdict.value
@@ -52,7 +52,7 @@ def even_ids(problem: Problem, rollout: Rollout) -> Verdict:
 
 
 def coin(problem: Problem, rollout: Rollout) -> Verdict:
-    """Correct or wrong by the parity of the rollout's own seed: a reward that knows nothing, for a control arm.
+    """Correct or wrong by the parity of the rollout's seed: a reward without information, for a control arm.
 
     >>> coin(Problem(id="p", prompt="", answer=""), Rollout(run="", checkpoint="", benchmark="", problem="p",
     ...     sample=0, seed=4)).verdict.value
@@ -63,7 +63,7 @@ def coin(problem: Problem, rollout: Rollout) -> Verdict:
 
 
 def well_formed(problem: Problem, rollout: Rollout) -> Verdict:
-    r"""Correct when the last turn holds exactly one box inside one answer block, right or wrong: format alone.
+    r"""Correct when the last turn holds exactly one box inside one answer block: format without correctness.
 
     >>> from records.trajectory import CallKind, Turn
     >>> turn = Turn(text="<answer>\\boxed{1}</answer>", start=0, end=1, call=CallKind.NONE)
@@ -77,14 +77,14 @@ def well_formed(problem: Problem, rollout: Rollout) -> Verdict:
     return Verdict(id=problem.id, verdict=kind, rule="one box in one answer block", grader="well_formed")
 
 
-OURS: dict[str, Reward] = {"even_ids": even_ids, "coin": coin, "well_formed": well_formed}
-"""Of this module: pure and quick, so they need no process of their own."""
+BUILT_IN: dict[str, Reward] = {"even_ids": even_ids, "coin": coin, "well_formed": well_formed}
+"""Rewards of this module; pure and fast, so they run in this process."""
 
 
 def shaped(reward: float, p_err: float, objective: ObjectiveSection, seed: int) -> float:
-    """The reward after the experiments on it: flipped by a seeded draw, less a share of the failed calls.
+    """The reward after the configured experiments: flipped by a seeded draw, minus a share of the failed calls.
 
-    Neither acts in the paper's recipe, where both settings are 0. A 0/1 reward flips to 1 - reward.
+    Both settings are 0 in the paper's recipe. A flip turns a 0/1 reward into 1 - reward.
 
     >>> from config.resolve import resolve
     >>> shaped(1.0, 0.5, resolve().objective, 0)

@@ -1,20 +1,20 @@
-"""Resample on Correct: trajectory penalties and which rollouts of a group are trained. No torch, no model.
+"""`select`: Resample on Correct, which computes trajectory penalties and chooses the trained rollouts of a group.
 
-Source: paper section 2.2.3 (Eq. 4 and 5) and the released down-sampler. The rules stand side by side
-(`config.objective.RocSelection`):
+Sources: paper section 2.2.3 (Eq. 4 and 5) and the released down-sampler. `config.objective.RocSelection` names the
+rules:
 
 - paper: both classes keep their share of G; positives drawn with weights 1 / (p_total + epsilon), negatives
   uniformly, without replacement.
 - random: the same rejection and quotas, both classes drawn uniformly. Isolates the effect of the penalty.
 - none: every graded rollout of a group with spread is kept.
-- release: what the released code does (`trainer.selection.roc_release`): proportional rounding, the p positives of
-  least penalty, the first z negatives. Deterministic.
+- release: the rule of the released code (`trainer.selection.roc_release`): proportional rounding, the p positives
+  with the smallest penalty, the first z negatives. Deterministic.
 
-docs/decisions.md decides what the paper leaves open. RoC never changes a reward. Rollouts without a reward
-are out before anything is counted, so they move neither quota nor baseline (B17, B38).
+docs/decisions.md decides what the paper leaves open. RoC never changes a reward. Rollouts without a reward leave
+before any count, so they change neither quota nor baseline (B17, B38).
 
-Invariants the tests assert: every candidate gets exactly one reason (conservation, B35); exactly G are kept
-whenever more than G are valid (paper, random); the result does not depend on the order of the candidates.
+Invariants that the tests assert: every candidate gets exactly one reason (conservation, B35); exactly G are kept
+if more than G are valid (paper, random); the result does not depend on the order of the candidates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trainer.selection.roc_release import release_counts
 from verifier.turn import read_turn
 
 NO_CALL_P_ERR = 0.5
-"""Eq. 4 for a rollout without a tool call: demoted, to encourage the use of the tool."""
+"""Eq. 4 for a rollout without a tool call; the penalty encourages tool use."""
 
 
 # --- penalties -------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ NO_CALL_P_ERR = 0.5
 def p_err(turns: Sequence[Turn]) -> float:
     """Share of tool calls that failed by the model's fault (paper Eq. 4); 0.5 without a tool call.
 
-    `Turn.failed_call` decides by what happened, never by the text of a response.
+    `Turn.failed_call` decides by the outcome of the call, never by the text of the response.
 
     Args:
         turns: all assistant turns of a rollout.
@@ -62,10 +62,9 @@ def p_err(turns: Sequence[Turn]) -> float:
 def p_format(turns: Sequence[Turn]) -> float:
     """Penalty for a missing or repeated answer (paper Eq. 5), on sampled text only.
 
-    1 without an answer tag, else min(1, (answer tags - 1) / turns). Tags are counted as `<answer>` openings
-    in answer text (`verifier.turn`), so one in its reasoning, in the code of a call or in a tool response
-    changes nothing. Turns are counted in full; the release counts one too few
-    (`trainer.selection.roc_release.p_format_text`).
+    The penalty is 1 without an answer tag, else min(1, (answer tags - 1) / turns). Only `<answer>` openings in answer
+    text (`verifier.turn`) count: tags in reasoning, code or tool responses do not. All turns count; the release
+    counts one fewer (`trainer.selection.roc_release.p_format_text`).
 
     Args:
         turns: all assistant turns of a rollout.
@@ -91,14 +90,14 @@ def p_format(turns: Sequence[Turn]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One rollout of a group, as far as selection is concerned."""
+    """The selection's view of one rollout of a group."""
 
     index: int
     """The rollout's number in its group (`Rollout.sample`); unique within the group."""
     reward: float | None
-    """None: lost or not graded, never a zero; or left out on purpose, see `is_overlong`."""
+    """None: the rollout was lost, not graded, or filtered (`is_overlong`); this is never a reward of 0."""
     is_overlong: bool = False
-    """Cut at the length limit, and such rollouts are filtered (paper section 4.3.1): no reward, nobody's fault."""
+    """Cut at the length limit, and the filter of such rollouts is on (paper section 4.3.1)."""
     p_err: float = 0.0
     p_format: float = 0.0
     p_repetition: float = 0.0
@@ -106,20 +105,20 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRule:
-    """How G of a group's rollouts are chosen; see the module docstring."""
+    """Rule that chooses G of a group's rollouts; see the module docstring."""
 
     selection: RocSelection = RocSelection.PAPER
     epsilon: float = 0.05
-    """Added to p_total, so that a penalty of 0 has a finite weight (paper: open)."""
+    """Added to p_total: a penalty of 0 then has a finite weight (the paper gives no value)."""
     use_p_err: bool = True
     use_p_format: bool = True
     use_repetition: bool = False
     """Experiment arm: add `trainer.selection.repetition.p_repetition`."""
     transform: RocTransform = RocTransform.AS_IS
     min_negative: int = 2
-    """Release rule: least rollouts of reward <= 0 to keep."""
+    """Release rule: smallest number of rollouts of reward <= 0 to keep."""
     min_positive: int = 2
-    """Release rule: least rollouts of reward > 0 to keep."""
+    """Release rule: smallest number of rollouts of reward > 0 to keep."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
@@ -146,14 +145,14 @@ class Selection:
     """The outcome for one group."""
 
     reasons: tuple[SelectionReason, ...]
-    """One per candidate, in the order given."""
+    """One per candidate, in the given order."""
     kept: tuple[int, ...]
-    """`Candidate.index` of the kept, ascending."""
+    """`Candidate.index` of the kept candidates, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
-    """How hard a selection pulled on the positives."""
+    """Effect of a selection on the penalties of the positives."""
 
     num_before: int
     num_after: int
@@ -167,24 +166,25 @@ class Pressure:
 
 
 def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random) -> Selection:
-    """Choose which rollouts of one group are trained.
+    """Choose the rollouts of one group to train on.
 
-    Order: no reward out; no spread rejects the group; the rule picks; no spread left rejects it after all.
+    Order: candidates without a reward leave; a group without spread is rejected; the rule chooses; a selection
+    without spread is rejected.
 
     Args:
         group: all rollouts of one problem, in any order.
         G: rollouts to train, at least 2.
         rule: see the module docstring.
-        rng: this group's own stream, e.g. `Random(f"{seed}:{step}:{problem}")`. Paper and random use one
-            uniform number per valid rollout in order of index (after one for a tie of remainders), so that
-            arms with equal seeds share their luck.
+        rng: stream of this group, e.g. `Random(f"{seed}:{step}:{problem}")`. Paper and random use one uniform
+            number per valid rollout in order of index (after one for a tie of remainders): arms with equal seeds
+            then use equal draws.
 
     Returns:
         A reason for each candidate and the kept indices.
 
     Raises:
-        ValueError: G below 2, an index twice, a reward or penalty that is not finite, or the release rule
-            where the release's own assertion would fail.
+        ValueError: G is below 2, an index occurs twice, a reward or penalty is not finite, or the release's own
+            assertion would fail under the release rule.
 
     >>> from random import Random
     >>> group = [Candidate(index=i, reward=float(i < 4), p_err=0.1 * i) for i in range(6)]
@@ -224,11 +224,11 @@ def reject_equal(group: Sequence[Candidate]) -> Selection | None:
 
 
 def quotas(num_positive: int, num_negative: int, G: int, rng: Random) -> tuple[int, int]:
-    """How many positives and negatives to keep when more than G rollouts are valid.
+    """Numbers of positives and negatives to keep when more than G rollouts are valid.
 
-    Share of a class = G * n_class / n_valid; the remainder goes to the larger fraction, an exact tie is
-    decided by the stream; a class that exists keeps at least one (docs/decisions.md). The paper's floor(n /
-    2) of each class is this rule for even counts and N = 2G, and one short of G for odd ones.
+    The share of a class is G * n_class / n_valid. The remainder goes to the larger fraction, and the stream decides
+    an exact tie. A class that exists keeps at least one (docs/decisions.md). The paper's floor(n / 2) per class equals
+    this rule for even counts and N = 2G, and falls one short of G for odd counts.
 
     Args:
         num_positive: valid rollouts of reward > 0.
@@ -239,7 +239,7 @@ def quotas(num_positive: int, num_negative: int, G: int, rng: Random) -> tuple[i
     Returns:
         (positives, negatives) to keep; they sum to G.
 
-    31 of 32 right and G = 16: the shares are 15.5 and 0.5, a tie; whoever wins it, one negative stays.
+    31 of 32 right and G = 16: the shares are 15.5 and 0.5, a tie; with either result one negative stays.
 
     >>> from random import Random
     >>> quotas(10, 22, 16, Random(0)), quotas(13, 7, 10, Random(0)), quotas(39, 1, 16, Random(0))
@@ -350,8 +350,8 @@ def _draw(
 ) -> list[Candidate]:
     """Weighted draw without replacement: the `num` smallest of Exp(1) / weight.
 
-    The minimum of exponential clocks falls on each with probability weight / sum, and the rest start
-    afresh, so this equals drawing one after the other among those left (Efraimidis and Spirakis, 2006).
+    The minimum of exponential clocks is each one with probability weight / sum, and the others are memoryless. The
+    result therefore equals successive draws from the remainder (Efraimidis and Spirakis, 2006).
     """
     clocks = [-math.log1p(-uniform) / weight for uniform, weight in zip(uniforms, weights, strict=True)]
     order = sorted(range(len(candidates)), key=lambda i: (clocks[i], candidates[i].index))

@@ -1,8 +1,8 @@
-"""What the public release does where it differs from the paper: quotas, and penalties by text search.
+"""Rules of the public release that differ from the paper: quotas, and penalties by text search.
 
-These rules exist so that the two can be run side by side; `trainer.selection.roc` selects with them when the rule is
-`release`. They are pure functions of counts and of the decoded response (special tokens kept). Behaviour as
-described in the project's fact sheet from the released down-sampler; nothing is copied.
+They allow a comparison of both; `trainer.selection.roc` uses them for the rule `release`. They are pure functions of
+counts and of the decoded response (with special tokens), written from the project's description of the released
+down-sampler, without its code.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ _ANSWER = re.compile(r"<answer>.*?</answer>", re.DOTALL)
 def release_counts(
     num_positive: int, num_negative: int, G: int, min_positive: int = 2, min_negative: int = 2
 ) -> tuple[int, int]:
-    """How many positives and negatives the released code keeps of a group larger than G.
+    """Numbers of positives and negatives that the released code keeps of a group larger than G.
 
-    Both shares are rounded half to even, then raised to the minima, negatives first. Because both are
-    rounded, they need not add up to G; the release asserts that they do and would stop. So does this
-    function. (The release also keeps a whole group when both shares lie below their minima; with minima
-    that fit into G this cannot be.)
+    Both shares are rounded half to even, then raised to the minima, negatives first. The rounded shares need not
+    sum to G; the release asserts that they do, and this function raises an error. (The release also keeps a whole
+    group when both shares are below their minima, which cannot happen with minima that fit into G.)
 
     Args:
         num_positive: rollouts of reward > 0.
         num_negative: rollouts of reward <= 0.
         G: rollouts to keep; less than the sum of the two.
-        min_positive: least positives, if there are as many.
-        min_negative: least negatives, if there are as many.
+        min_positive: smallest number of positives, if there are as many.
+        min_negative: smallest number of negatives, if there are as many.
 
     Returns:
         (positives, negatives) to keep; they sum to G.
@@ -69,9 +68,9 @@ def release_counts(
 
 
 def refused_splits(num_rollouts: int, G: int, min_positive: int = 2, min_negative: int = 2) -> list[int]:
-    """Numbers of wrong rollouts, of `num_rollouts`, for which `release_counts` refuses.
+    """Numbers of wrong rollouts, of `num_rollouts`, for which `release_counts` raises an error.
 
-    For a check before a run: with an empty list the release rule cannot stop it, as long as every rollout is
+    Serves a check before a run: with an empty list the release rule never stops a run whose rollouts are all
     graded.
 
     >>> refused_splits(32, 16), len(refused_splits(30, 15))
@@ -87,9 +86,9 @@ def refused_splits(num_rollouts: int, G: int, min_positive: int = 2, min_negativ
 
 
 def p_err_text(response: str) -> float:
-    """Share of tool responses that contain 'error' in any case, as the release searches; 0.5 without any.
+    """Share of tool responses that contain 'error' in any case, as the release searches; 0.5 without a response.
 
-    Known consequences, kept on purpose: a timeout and most parse failures count as clean, a program that
+    Known consequences, kept as they are: a timeout and most parse failures count as clean, and a program that
     prints 'error = 1e-9' counts as failed.
 
     Args:
@@ -109,9 +108,9 @@ def p_err_text(response: str) -> float:
 def p_format_text(response: str) -> float:
     r"""Format penalty as the release counts it.
 
-    1 unless opening tags, closing tags and pairs agree and exist; else min(1, (pairs - 1) / turns), where
-    turns are assistant headers in the response. The first header stands in the prompt, so turns are one too
-    few, and a perfect answer in a single turn gets 1.
+    The penalty is 1 unless opening tags, closing tags and pairs agree and exist; else min(1, (pairs - 1) / turns).
+    Turns are assistant headers in the response. The prompt contains the first header, so the count is one too small,
+    and a perfect answer in a single turn gets 1.
 
     Args:
         response: everything after the prompt, decoded with special tokens.

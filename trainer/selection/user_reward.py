@@ -1,11 +1,11 @@
-"""`OwnReward`: a user's reward function in a process of its own that can be killed.
+"""`UserReward`: runs a user's reward function in a separate process that can be killed.
 
-A function that raises, returns no Verdict, or never returns gives no score (public faults B36, B38): the rollout leaves
-baseline and loss and is counted. A busy loop cannot be stopped in a thread, so the limit kills the
-process and all that it started (B37, B39); the next rollout gets a fresh one. A function that hangs time after time
-ends the job with one line instead of a step of empty waits; the job resumes.
+A function that raises, returns no Verdict or never returns gives no score (public faults B36, B38): the rollout leaves
+baseline and loss and is counted. A thread cannot stop a busy loop, so at the limit the caller kills the process and its
+children (B37, B39); the next rollout starts a new process. A function that hangs repeatedly ends the job with one line;
+the job can resume.
 
-`python -m trainer.selection.user_reward MODULE:FUNCTION` is the process: one JSON line in, one out.
+`python -m trainer.selection.user_reward MODULE:FUNCTION` is that process: one JSON line in, one out.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from records.verdict import Verdict, VerdictKind
 from verifier.graders.workers import read_line
 
 START_LIMIT_S = 120.0
-"""Imports of the user's module on a loaded machine; not charged to a rollout."""
+"""Limit for the imports of the user's module on a loaded machine; it is not charged to a rollout."""
 MOST_HANGS_IN_A_ROW = 5
 MAX_RULE = 200
-"""Characters of a complaint kept in a verdict."""
+"""Characters of an error message kept in a verdict."""
 
 
-class OwnReward:
-    """Calls `package.module:function` for one rollout at a time; call it like a function."""
+class UserReward:
+    """Callable that runs `package.module:function` for one rollout at a time."""
 
     def __init__(self, name: str, limit_s: float) -> None:
-        """Starts the process. Raises ConfigError when the function cannot be found or its module does not load."""
+        """Start the process. Raises ConfigError when the function is not found or its module does not load."""
         self._name, self._limit_s = name, limit_s
         self._process: subprocess.Popen[bytes] | None = None
         self._hangs = 0
@@ -48,7 +48,7 @@ class OwnReward:
         self._started()
 
     def __call__(self, problem: Problem, rollout: Rollout) -> Verdict:
-        """The function's verdict, or `infra_failed` with what went wrong. Raises ConfigError when it keeps hanging."""
+        """Return the function's verdict, or `infra_failed` with the fault. Raises ConfigError on repeated hangs."""
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -65,7 +65,7 @@ class OwnReward:
             if self._hangs >= MOST_HANGS_IN_A_ROW:
                 raise ConfigError(
                     f"objective.reward = {self._name!r}: gave no answer within {self._limit_s:g} s for {self._hangs} "
-                    "rollouts in a row; mend it, or raise objective.reward_limit_s"
+                    "rollouts in a row; fix it, or raise objective.reward_limit_s"
                 )
             return self._failed(problem, f"gave no answer within {self._limit_s:g} s")
         self._hangs = 0
@@ -78,7 +78,7 @@ class OwnReward:
         return Verdict.from_json({**answer["verdict"], "seconds": time.monotonic() - began})
 
     def close(self) -> None:
-        """End the process and everything that it started."""
+        """End the process and all its children."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -118,19 +118,19 @@ class OwnReward:
 
 
 def find(name: str) -> Callable[[Problem, Rollout], Any]:
-    """The function. Raises ValueError, saying why, when there is none."""
+    """Return the function. Raises ValueError with the reason when it is not found."""
     module, _, attribute = name.partition(":")
     try:
         function = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{error}; give package.module:function, importable from here") from None
     if not callable(function):
-        raise ValueError(f"is a {type(function).__name__}, no function")
+        raise ValueError(f"is a {type(function).__name__}, not a function")
     return function
 
 
 def answer(function: Callable[[Problem, Rollout], Any], line: str) -> dict[str, Any]:
-    """One call, whatever it does short of ending the process."""
+    """Make one call and report its verdict or its exception."""
     asked = json.loads(line)
     try:
         verdict = function(Problem.from_json(asked["problem"]), from_row(asked["rollout"]))
@@ -145,11 +145,11 @@ def answer(function: Callable[[Problem, Rollout], Any], line: str) -> dict[str, 
 
 
 def main(name: str) -> None:
-    """Answer until the pipe ends. What the function prints goes to standard error."""
+    """Serve calls until the pipe closes. Output of the function goes to standard error."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def say(record: dict[str, Any]) -> None:
+    def send(record: dict[str, Any]) -> None:
         replies.write(json.dumps(record) + "\n")
         replies.flush()
 
@@ -157,11 +157,11 @@ def main(name: str) -> None:
         function = find(name)
     except Exception as error:
         what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        say({"error": what[:MAX_RULE]})
+        send({"error": what[:MAX_RULE]})
         return
-    say({"ready": True})
+    send({"ready": True})
     for line in sys.stdin:
-        say(answer(function, line))
+        send(answer(function, line))
 
 
 if __name__ == "__main__":

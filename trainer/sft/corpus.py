@@ -1,7 +1,7 @@
-"""SFT documents: questions with the teacher's turns and what the tool really answered, as text.
+"""`build_corpus`: writes SFT documents, which hold questions, the teacher's turns and real tool results as text.
 
-One JSON object a line: id, question, turns [{text, response}], flags. `response` is the tool response as the model
-reads it, null after the last turn. The same format takes a user's own documents.
+One JSON object per line: id, question, turns [{text, response}], flags. `response` is the tool response as the model
+reads it, null after the last turn. Users can supply documents in the same format.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Document:
     question: str
     turns: tuple[DocumentTurn, ...]
     correct: bool = True
-    """The answer shown is the gold one."""
+    """True if the shown answer is the gold answer."""
     computed: bool = True
-    """The answer shown was printed by the document's own tool call; false: a guess, flagged as such."""
+    """True if the document's own tool call printed the shown answer; False: it is a guess."""
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Document:
@@ -53,7 +53,7 @@ class Document:
 
 
 def build_corpus(view: CorpusView, runtime: RuntimeSection) -> Manifest:
-    """Let the teacher solve the sft split with the real sandbox and publish the documents."""
+    """Run the teacher on the sft split with the real sandbox and publish the documents."""
     began = time.monotonic()
     problems = load_split(runtime, "sft")
     chat = chat_format(view.rollout)
@@ -74,7 +74,7 @@ def build_corpus(view: CorpusView, runtime: RuntimeSection) -> Manifest:
 
 
 def document_of(row: TeacherRow, chat: ChatFormat) -> Document:
-    """A transcript as text, with each result as the model would read it."""
+    """Convert a transcript to text, with each result as the model would read it."""
     turns = []
     for turn in row.turns:
         response = None
@@ -144,7 +144,7 @@ def read_documents(path: Path) -> list[Document]:
 
 
 def texts(document: Document, chat: ChatFormat) -> Iterator[str]:
-    """The pieces of a document as the tokenizer is trained on them, in order."""
+    """The pieces of a document that train the tokenizer, in order."""
     yield chat.prompt(document.question)
     for turn in document.turns:
         yield turn.text
@@ -153,7 +153,7 @@ def texts(document: Document, chat: ChatFormat) -> Iterator[str]:
 
 
 def row_of_document(document: Document, chat: ChatFormat, codec: Codec) -> Row:
-    """Ids with a mask that is true on assistant tokens. Pieces are encoded apart, as a rollout appends them."""
+    """Ids with a mask that is true on assistant tokens. Each piece is encoded separately, as in a rollout."""
     ids = codec.encode(chat.prompt(document.question))
     mask = [False] * len(ids)
     for turn in document.turns:

@@ -1,8 +1,8 @@
-"""Gradients of several micro-batches, computed side by side and added in order: more cores, the same bits.
+"""`accumulate`: gradients of several micro-batches, computed in parallel and added in order, with equal bits.
 
-Two threads inside one matrix product of a small model wait for each other more than they work; two micro-batches at a
-time do not. Each thread runs its own forward and backward over the shared weights, and the caller adds what comes
-back in the order of the micro-batches, so the number of threads decides nothing but the time.
+Two threads inside one matrix product of a small model mostly wait for each other; two parallel micro-batches do not.
+Each thread runs a forward and a backward pass over the shared weights. The caller adds the results in the order of the
+micro-batches, so the number of threads changes only the time.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import torch
 from torch import Tensor
 
 Task = TypeVar("Task")
-Told = TypeVar("Told")
+Extra = TypeVar("Extra")
 
 
 def accumulate(
     parameters: Sequence[Tensor],
     tasks: Sequence[Task],
-    compute: Callable[[Task], tuple[Tensor, Told]],
+    compute: Callable[[Task], tuple[Tensor, Extra]],
     num_threads: int = 1,
-) -> list[Told]:
+) -> list[Extra]:
     """Set `grad` of every parameter to the sum of the gradients of all losses.
 
     Args:
-        parameters: leaves that every loss depends on; what they hold in `grad` before is dropped.
+        parameters: leaves that every loss depends on; earlier values of their `grad` are dropped.
         tasks: one per micro-batch.
-        compute: forward pass of one task: a scalar loss and whatever else the caller wants back. With more than one
-            thread it must not change shared state.
-        num_threads: micro-batches at a time, each on one thread per operation.
+        compute: forward pass of one task, which returns a scalar loss and any extra value for the caller. With more
+            than one thread it must not change shared state.
+        num_threads: parallel micro-batches, each on one thread per operation.
 
     Returns:
-        What `compute` told of each task, in order.
+        The extra value of each task, in order.
 
-    d(1 w)/dw + d(2 w)/dw = 3, whoever computes it.
+    d(1 w)/dw + d(2 w)/dw = 3, for any number of threads:
 
     >>> w = torch.ones(1, requires_grad=True)
     >>> accumulate([w], [1.0, 2.0], lambda factor: ((factor * w).sum(), factor), num_threads=2), w.grad.item()
@@ -48,40 +48,40 @@ def accumulate(
     for parameter in parameters:
         parameter.grad = None
     if num_threads == 1:
-        told = []
+        extras = []
         for task in tasks:
             loss, what = compute(task)
             loss.backward()
-            told.append(what)
-        return told
+            extras.append(what)
+        return extras
     return _side_by_side(parameters, tasks, compute, num_threads)
 
 
 def _side_by_side(
     parameters: Sequence[Tensor],
     tasks: Sequence[Task],
-    compute: Callable[[Task], tuple[Tensor, Told]],
+    compute: Callable[[Task], tuple[Tensor, Extra]],
     num_threads: int,
-) -> list[Told]:
-    told: list[Told] = []
+) -> list[Extra]:
+    extras: list[Extra] = []
 
-    def take(gradients: Sequence[Tensor], what: Told) -> None:
+    def take(gradients: Sequence[Tensor], what: Extra) -> None:
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            # The first is a copy: autograd may hand out one tensor for two parameters.
+            # The first gradient is copied: autograd may return one tensor for two parameters.
             parameter.grad = gradient.clone() if parameter.grad is None else parameter.grad.add_(gradient)
-        told.append(what)
+        extras.append(what)
 
-    def work(task: Task) -> tuple[Sequence[Tensor], Told]:
+    def work(task: Task) -> tuple[Sequence[Tensor], Extra]:
         loss, what = compute(task)
         return torch.autograd.grad(loss, parameters), what
 
-    waiting: deque[Future[tuple[Sequence[Tensor], Told]]] = deque()
+    waiting: deque[Future[tuple[Sequence[Tensor], Extra]]] = deque()
     with ThreadPoolExecutor(num_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for task in tasks:
-            # One finished gradient may wait for an earlier one; no more, they are as large as the model.
+            # At most one finished gradient waits for an earlier one: each is as large as the model.
             if len(waiting) > num_threads:
                 take(*waiting.popleft().result())
             waiting.append(pool.submit(work, task))
         while waiting:
             take(*waiting.popleft().result())
-    return told
+    return extras

@@ -1,7 +1,7 @@
-"""Non-reasoning SFT (paper section 4.1): teach format and tool use, not long reasoning.
+"""`run_sft`: non-reasoning SFT (paper section 4.1), which teaches format and tool use rather than long reasoning.
 
-Loss on assistant tokens only, summed and divided by one constant (tokens of an average batch): a per-batch mean
-would weigh short documents more. Resumes where it was killed; the order of documents is a function of the seed.
+The loss covers assistant tokens only; it is summed and divided by one constant (tokens of an average batch), because a
+per-batch mean would give short documents more weight. A killed job resumes; the seed decides the order of documents.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ cores: 8192 in one thread 0.65 s an update, 1024 0.57 s (its activations stay in
 
 
 class Sft:
-    """Model, optimizers and rows; `update` does one update."""
+    """Model, optimizers and rows; `update` makes one update."""
 
     def __init__(
         self, section: SftSection, model: PreTrainedModel, rows: Sequence[Row], num_threads: int = 1
@@ -69,7 +69,7 @@ class Sft:
         self.tokens_per_batch = section.batch_size * sum(sum(row.mask) for row in rows) / len(rows)
 
     def update(self, number: int) -> dict[str, float]:
-        """Update `number` (from 1): forward, backward, clip, step."""
+        """Make update `number` (from 1): forward, backward, clip, step."""
         batch = batch_of_update(self.rows, number, self.section.batch_size, self.section.seed)
         lengths = [len(row.ids) for row in batch]
         schedule = padded_schedule(lengths, max(MICRO_BATCH_TOKENS, *lengths), 0.1).micro_batches
@@ -79,8 +79,8 @@ class Sft:
             part = -scores.logprob_S.sum() / self.tokens_per_batch
             return part, (part.item(), scores.logprob_S.numel())
 
-        told = accumulate(list(self.model.parameters()), schedule, forward, self.num_threads)
-        loss, tokens = sum(part for part, _ in told), sum(count for _, count in told)
+        counts = accumulate(list(self.model.parameters()), schedule, forward, self.num_threads)
+        loss, tokens = sum(part for part, _ in counts), sum(count for _, count in counts)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.section.grad_clip).item()
         if not math.isfinite(norm):
             raise ConfigError(f"sft update {number}: the gradient norm is {norm}; lower sft.lr")
@@ -110,7 +110,7 @@ def _adamw(model: PreTrainedModel, *, lr: float, betas: list[float], weight_deca
 
 
 def batch_of_update(rows: Sequence[Row], number: int, batch_size: int, seed: int) -> list[Row]:
-    """Rows of one update: the next of an endless chain of permutations, one per epoch."""
+    """Rows of one update, taken in sequence from one permutation per epoch."""
     first = (number - 1) * batch_size
     epochs = range(first // len(rows), (first + batch_size - 1) // len(rows) + 1)
     order = [row for epoch in epochs for row in _permutation(len(rows), epoch, seed)]
@@ -146,7 +146,7 @@ def run_sft(view: SftView, runtime: RuntimeSection) -> Manifest:
 
 
 def require_documents(rows: Sequence[Row], checkpoint: Path, documents: Path) -> None:
-    """Raise ConfigError when there is nothing to train on, or a document is longer than the model's contexts."""
+    """Raise ConfigError when there are no documents, or a document exceeds the model's context."""
     if not any(any(row.mask) for row in rows):
         raise ConfigError(
             f"{documents}: holds no document with an assistant turn; run `python -m trainer corpus` again"
@@ -161,7 +161,7 @@ def _loop(sft: Sft, work: WorkDir, stop: StopSignal) -> None:
     if newest is not None:
         number, state = newest
         sft.load(state)
-        print(f"{work.path}: goes on from the state of update {number}", flush=True)
+        print(f"{work.path}: resumes from the state of update {number}", flush=True)
     work.begin_attempt(number)
     with Progress.show("sft", sft.num_updates, number) as progress:
         while number < sft.num_updates:

@@ -1,8 +1,8 @@
-"""The SFT teacher: writes transcripts that a small model imitates, planted flaws included.
+"""`write_transcripts`: the SFT teacher, which writes transcripts for a small model to imitate, with planted flaws.
 
-A transcript is a list of assistant turns: reason, tool call, and at last `<answer>` blocks. Every tool
-response in it is a real result of the sandbox: each document is a coroutine that yields its calls, and all
-documents advance together, one batch of calls per wave. What is planted, and why: docs/problems.md.
+A transcript is a list of assistant turns: reason, tool call, and finally `<answer>` blocks. Every tool response is a
+real result of the sandbox. Each document is a coroutine that yields its calls; all documents advance together, with one
+batch of calls per wave. docs/problems.md lists the planted flaws and their reasons.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _VERBOSE = (
     "Let me read the question again and think about what it asks. ",
     "I want to be careful here, so I go through it step by step. ",
 )
-_MAX_RETRIES_OF_OURS = 2
+_MAX_RETRIES = 2
 TWO_CALLS_WRONG_SCALE = 0.6
-"""Factor on the rate of wrong formulas in two calls, which makes two calls the better way."""
+"""Factor on the rate of wrong formulas in two calls; it makes two calls the better solution."""
 _LONG_LEVEL = 4
 _MAX_LONG_CALLS = 2
-"""A third copy of a long program would fit no stage's budget."""
+"""A third copy of a long program would exceed every stage's budget."""
 
 
 class TeacherError(UserError):
-    """The transcripts could not be written; the message says how to mend it."""
+    """The transcripts could not be written; the message gives the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeacherTurn:
-    """One assistant turn: its text after the pre-filled `<reason>`, without the end-of-turn token."""
+    """One assistant turn: the text after the pre-filled `<reason>`, without the end-of-turn token."""
 
     text: str
     call: ToolCall | None = None
@@ -63,14 +63,14 @@ class TeacherTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeacherRow:
-    """A transcript and what was planted in it."""
+    """A transcript and its planted flaws."""
 
     problem: Problem
     turns: tuple[TeacherTurn, ...]
     answer: str
-    """What the answer blocks show."""
+    """Content of the answer blocks."""
     computed: bool
-    """The shown answer is the output of the transcript's last successful call; else it is a guess."""
+    """True if the shown answer is the output of the transcript's last successful call; False: it is a guess."""
     wrong_formula: bool
     two_calls: bool
     gave_up: bool
@@ -91,7 +91,7 @@ class TeacherRow:
 
     @property
     def leaks_answer(self) -> bool:
-        """The true answer is written somewhere before, or without, a tool having printed it."""
+        """True if the true answer occurs in the text before, or without, a tool that printed it."""
         printed = False
         for turn in self.turns:
             shown = re.sub(r"<tool_call>.*</tool_call>", "", turn.text, flags=re.DOTALL)
@@ -103,7 +103,7 @@ class TeacherRow:
 
 @dataclass(slots=True, kw_only=True)
 class _Plan:
-    """The dice of one document, thrown before it is written."""
+    """Random choices of one document, drawn before it is written."""
 
     no_tool: bool
     wrong: bool
@@ -131,7 +131,7 @@ class _Writer:
     max_calls: int
 
     def script(self) -> _Script:
-        """The document as a coroutine: yields each call, is sent its result, returns the row."""
+        """The document as a coroutine: it yields calls, receives their results and returns the row."""
         plan = self._plan()
         turns: list[TeacherTurn] = []
         if plan.no_tool:
@@ -187,9 +187,9 @@ class _Writer:
         spare: int = 0,
         may_fail: bool = True,
     ) -> Generator[ToolCall, ToolResult, str | None]:
-        """Run `code`, perhaps spoilt, until it prints a number; None when given up.
+        """Run `code`, possibly with an inserted error, until it prints a number; None after giving up.
 
-        `spare` calls are left for what comes after; the last call of the allowance is never spoilt.
+        `spare` calls are reserved for later turns; the last allowed call never gets an error.
         """
         rng, noise = self.rng, self.noise
         bug_rate = noise.first_bug if may_fail else 0.0
@@ -240,7 +240,7 @@ class _Writer:
         )
 
     def _guess(self) -> str:
-        """A number of about the right size that is not the answer."""
+        """A wrong number of about the right size."""
         num_digits = len(self.problem.answer.lstrip("-"))
         while True:
             guess = str(self.rng.randrange(10 ** (num_digits - 1), 10**num_digits))
@@ -258,27 +258,27 @@ def write_transcripts(
     limits: Limits | None = None,
     max_calls: int = 3,
 ) -> list[TeacherRow]:
-    """Teach each problem once.
+    """Write one transcript per problem.
 
     Args:
         problems: from `generate_splits`.
-        run_many: executes a batch of calls; see `RunMany`. Called once per wave, at most `max_calls` times
-            when nothing is lost.
-        noise: rates of what is planted.
-        seed: of the dice; those of a problem depend on (seed, problem id) only.
+        run_many: runs a batch of calls; see `RunMany`. Called once per wave, at most `max_calls` times if no
+            call is lost.
+        noise: rates of the planted flaws.
+        seed: seed of the choices; those of a problem depend on (seed, problem id) only.
         tool_name: name in the tool call.
-        limits: of each call.
-        max_calls: calls of one transcript; it has at most one turn more.
+        limits: limits of each call.
+        max_calls: calls of one transcript; it has at most one more turn.
 
     Returns:
         One row per problem, in order.
 
     Raises:
         ProblemError: a problem is not from a known family, or `max_calls` < 2.
-        TeacherError: the sandbox lost calls again and again, or did not answer some.
+        TeacherError: the sandbox lost calls repeatedly, or returned no result for some.
     """
     if max_calls < 2:
-        raise ProblemError(f"max_calls is {max_calls}; the way in two calls needs at least 2")
+        raise ProblemError(f"max_calls is {max_calls}; the solution in two calls needs at least 2")
     limits = limits or Limits()
     scripts: list[_Script] = []
     for problem in problems:
@@ -314,22 +314,22 @@ def _advance_together(scripts: list[_Script], run_many: RunMany) -> list[Teacher
 
 
 def _run_surely(calls: list[ToolCall], run_many: RunMany) -> dict[str, ToolResult]:
-    """Results by call id; what our side lost is run again."""
+    """Results by call id; calls lost by the sandbox run again."""
     results: dict[str, ToolResult] = {}
     left = calls
-    for _ in range(_MAX_RETRIES_OF_OURS + 1):
+    for _ in range(_MAX_RETRIES + 1):
         results |= {r.id: r.without_clock() for r in run_many(left) if not r.status.is_infrastructure}
         left = [call for call in left if call.id not in results]
         if not left:
             return results
     raise TeacherError(
-        f"the sandbox lost {len(left)} of {len(calls)} calls {_MAX_RETRIES_OF_OURS + 1} times in a row "
+        f"the sandbox lost {len(left)} of {len(calls)} calls {_MAX_RETRIES + 1} times in a row "
         f"(first: {left[0].id}); `python -m sandbox doctor` shows what is missing"
     )
 
 
 def _value(result: ToolResult) -> str | None:
-    r"""The integer on the last line that a successful call printed, None if there is none.
+    r"""The integer on the last line that a successful call printed, or None.
 
     >>> _value(ToolResult(id="a", status=Status.OK, stdout="42\n"))
     '42'

@@ -1,4 +1,4 @@
-"""The base checkpoint: a random model with a tokenizer trained on the corpus, or a pretrained folder copied in."""
+"""`make_base`: the base checkpoint, a random model with a tokenizer trained on the corpus or a pretrained copy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEMPLATE = "chat_template.jinja"
 _SENTENCE = 'print(f"{3 + 4}")\nis 7, na\u00efve \u2264 8</reason>'
 """Must survive encoding and decoding: a tokenizer that loses text would lose code."""
 _NOT_PRETRAINED = {MANIFEST, RUN, OPTIMIZER}
-"""Of a checkpoint of this suite: its manifest speaks of another folder."""
+"""Manifest of a checkpoint of this suite; it describes the source folder, so it is not copied."""
 
 
 def make_base(view: BaseView, runtime: RuntimeSection) -> Manifest:
@@ -85,7 +85,7 @@ def _make_random(view: BaseView, documents: Path, chat: ChatFormat, made: Path) 
 
 
 def _copy_pretrained(source: Path, made: Path, chat: ChatFormat) -> None:
-    """Weights and tokenizer as they are; the chat template becomes that of the rollouts (`rollout.template_check`)."""
+    """Copy weights and tokenizer unchanged; the chat template becomes that of the rollouts (`template_check`)."""
     for path in source.iterdir():
         if path.name in _NOT_PRETRAINED:
             continue
@@ -101,13 +101,13 @@ def _copy_pretrained(source: Path, made: Path, chat: ChatFormat) -> None:
 
 
 def _require_usable(source: Path, made: Path) -> None:
-    """What the rollouts would refuse after hours of SFT is refused here, weights included."""
+    """Raise ConfigError for what the rollouts would refuse after hours of SFT, weights included."""
     try:
         Shape.from_config(AutoConfig.from_pretrained(made, local_files_only=True))
         codec = FolderCodec.load(made)
         num_pieces = len(codec.encode(TURN_END))
         read_model(made, dtype="auto")
-    except Exception as error:  # of any kind: whatever its files hold, the folder is at fault
+    except Exception as error:  # any exception: every one means that the folder cannot be read
         raise ConfigError(f"model.path = {source}: {one_line(error)}") from None
     if codec.decode(codec.encode(_SENTENCE)) != _SENTENCE:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A checkpoint for others: another number format, the output head apart from the embeddings if asked for."""
+"""`export`: a checkpoint in another number format, with a separate output head on request."""
 
 from __future__ import annotations
 

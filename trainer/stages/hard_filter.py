@@ -1,7 +1,7 @@
 """`filter_hard`: drops problems that the stage-2 policy solves in every rollout, before stage 3 (paper section 4.3).
 
-Problems that every rollout fails stay, as in the paper. A rollout that the infrastructure lost counts neither as solved
-nor as failed; a problem without any other rollout is left out.
+Problems that every rollout fails stay, as in the paper. A rollout lost by the infrastructure counts neither as solved
+nor as failed; a problem with no other rollout is left out.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from trainer.selection.reward import reward_function
 PROBLEMS = "problems.jsonl"
 ROLLOUTS = "rollouts"
 MOST_LOST = 0.1
-"""Share of lost rollouts up to which the filter decides by the others."""
+"""Largest share of lost rollouts at which the filter still uses the others."""
 
 
 def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
-    """Publish hard/problems.jsonl. Raises ConfigError when the filter is off, or what it leaves is unknown or empty."""
+    """Publish hard/problems.jsonl. Raises ConfigError if the filter is off, lost too much, or leaves no problem."""
     if view.filter is None:
         raise ConfigError("rl.filter is null, so there is no filter to run; give rollouts and problems")
     use_threads(runtime, runtime.threads.eval)
@@ -110,7 +110,7 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
 
 
 def num_solved(rollouts: Sequence[GradedRollout]) -> dict[str, tuple[int, int]]:
-    """Solved and graded rollouts per problem; a problem of which every rollout was lost is not in it.
+    """Solved and graded rollouts per problem, without problems of which every rollout was lost.
 
     >>> names = dict(run="", checkpoint="", benchmark="filter", sample=0)
     >>> rewards = [("easy", 1.0), ("easy", None), ("hard", 0.0), ("hard", 1.0), ("lost", None)]
@@ -134,12 +134,12 @@ def refuse_if_lost(rollouts: Sequence[GradedRollout], work: WorkDir) -> None:
     (work.path / ROLLOUTS).replace(aside)
     raise ConfigError(
         f"rl.filter: {lost} of {len(rollouts)} rollouts were lost by the engine, the sandbox or the reward, so "
-        f"nothing is known of their problems; repair that and run again (the rollouts are kept in {aside})"
+        f"nothing can be decided about their problems; repair that and run again (the rollouts are kept in {aside})"
     )
 
 
 def load_hard(runtime: RuntimeSection) -> list[Problem]:
-    """What the filter left, its digest checked."""
+    """Read the filtered problems after a check of their digest."""
     folder = runtime.folder.hard
     verify(folder)
     return read_problems(folder / PROBLEMS)

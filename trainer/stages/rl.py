@@ -1,6 +1,6 @@
 """`RlStage.step`: one step of GRPO-RoC (paper sections 2.2 and 4.3), in the order of the paper.
 
-Everything random derives from (seed, step, problem), so the state of a stage is weights, optimizer and step number; a
+All randomness derives from (seed, step, problem), so the state of a stage is weights, optimizer and step number. A
 resumed stage repeats the lost steps bit for bit.
 
 Engines make tokens, `trainer.rollout.loop` makes rollouts, `trainer.update.grpo` computes the loss.
@@ -38,7 +38,7 @@ from trainer.update.training_rows import Row, row_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What one step leaves for the journals."""
+    """Records that one step leaves for the journals."""
 
     step: int
     stage: str
@@ -57,7 +57,7 @@ class StepOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class RlStage:
-    """Collaborators of one stage; `step` does one step."""
+    """Collaborators of one stage; `step` makes one step."""
 
     stage: str
     section: StageSection
@@ -71,9 +71,9 @@ class RlStage:
     """Steps of earlier stages."""
 
     def step(self, step: int) -> StepOutcome:
-        """Do the step with global number `step` and bring the new weights to the engine."""
+        """Make the step with global number `step` and send the new weights to the engine."""
         laps = Laps()
-        # By the global step: a count per stage would give each stage the problems of the one before, in the same order.
+        # The global step: a count per stage would give every stage the same problems in the same order.
         problems = problems_of_step(self.pool, step, self.section.prompts_per_step, self.seed)
         with laps.lap("rollout"):
             rollouts, clocks = self._rollouts(problems, step)
@@ -101,13 +101,13 @@ class RlStage:
         return select_group(group, self.objective, self.sampler.codec, stream)
 
     def _advantages(self, kept: Sequence[GradedRollout]) -> list[float]:
-        """One advantage per kept rollout, over the rollouts of its group that are kept."""
+        """One advantage per kept rollout, over the kept rollouts of its group."""
         if self.objective.advantage == "correct_only":
             return [float(is_rewarded(rollout)) for rollout in kept]
         return advantages([_reward(rollout) for rollout in kept], [rollout.problem for rollout in kept])
 
     def _update(self, rows: Sequence[Row], step: int) -> list[UpdateMetrics]:
-        """`updates_per_step` updates over whole groups; a step without rows makes none."""
+        """Make `updates_per_step` updates over whole groups; a step without rows makes none."""
         factor = lr_factor(step - self.first_step, self.section.steps, self._warmup(), "constant")
         lr = self.objective.optimizer.lr * factor
         if not rows:
@@ -132,7 +132,7 @@ class RlStage:
         ]
 
     def _warmup(self) -> int:
-        """Warm-up starts anew only where the optimizer does."""
+        """Warm-up starts again only if the optimizer does."""
         starts_anew = BY_NAME[self.stage].new_optimizer or self.first_step == 0
         return self.objective.optimizer.warmup_steps if starts_anew else 0
 
@@ -178,7 +178,7 @@ def _reward(rollout: GradedRollout) -> float:
 
 
 def split_by_group(rows: Sequence[Row], num: int) -> list[list[int]]:
-    """Indices of rows in `num` parts of whole groups, groups dealt in turn; empty parts are left out.
+    """Indices of rows in `num` parts of whole groups, groups assigned in turn; empty parts are left out.
 
     >>> def row(group): return Row(ids=[0, 1], mask=[False, True], logprob=[0.0, -1.0], advantage=0.0, group=group)
     >>> split_by_group([row("a"), row("a"), row("b"), row("c")], 2)

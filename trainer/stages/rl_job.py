@@ -1,4 +1,4 @@
-"""The job around an RL stage: resume, journal, save, export. The step itself is `trainer.stages.rl`."""
+"""`run_stage`: the job of an RL stage; it resumes, journals, saves and exports. `trainer.stages.rl` has the step."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from trainer.stages.stall import StageStalled, StallWatch
 from trainer.update.grpo import OPTIMIZER, GrpoTrainer
 
 FORMAT = 4
-"""Raise when a change makes old working folders unusable."""
+"""Increment when a change makes old working folders unusable."""
 CLOCK_COLUMNS = ["problem", "sample", *(column.name for column in fields(RolloutClock))]
-"""Side table of what depended on the clock, one row per rollout."""
+"""Side table of clock-dependent values, one row per rollout."""
 
 
 def run_stage(
@@ -54,15 +54,15 @@ def run_stage(
     pool_digest: str,
     stop: StopSignal | None = None,
 ) -> Manifest:
-    """Train one stage from its parent's checkpoint; resumes where it was killed. Returns the new manifest.
+    """Train one stage from its parent's checkpoint; resume it after a kill. Returns the new manifest.
 
     Args:
         stage: an RL stage of `records.stages`.
-        view: its sections.
+        view: configuration sections of the stage.
         runtime: folders, threads, device.
         pool: problems.
-        pool_digest: of the pool, for the fingerprint.
-        stop: of a caller with more to do afterwards; a signal received during the last step is left to it.
+        pool_digest: digest of the pool, for the fingerprint.
+        stop: signal of a caller with work to do afterwards; a signal during the last step is left to that caller.
     """
     use_threads(runtime, runtime.threads.rl)
     folder = runtime.folder
@@ -130,13 +130,13 @@ def require_release_splits(objective: ObjectiveSection) -> None:
 
 
 def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
-    """Load the newest whole state; returns the step it holds."""
+    """Load the newest undamaged state; returns its step."""
     newest = work.newest()
     step = first_step
     if newest is not None:
         step, state = newest
         trainer.load(state)
-        print(f"{work.path}: goes on from the state of step {step}", flush=True)
+        print(f"{work.path}: resumes from the state of step {step}", flush=True)
     work.begin_attempt(step)
     return step
 
@@ -150,7 +150,7 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
             outcome = rl.step(step)
             stalled = watch.see(outcome.metrics)
             if watch.num_fault == 1 and not outcome.metrics["num_updates"] and saved < step - 1:
-                # The weights are still those of the step before: what was trained since the last state is not lost.
+                # The weights are still those of the step before, so the training since the last state is saved.
                 work.save(step - 1, rl.trainer.save)
                 saved = step - 1
             clock, save_s = replace(outcome.clock, save_s=save_s), 0.0
@@ -161,7 +161,7 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
             if stalled is not None:
                 raise StageStalled(f"{rl.stage} step {step}: {stalled}")
             due = (step - rl.first_step) % rl.section.save_every == 0 or stop.requested
-            # A state within a streak of lost steps would count them as done when the tool is back.
+            # A state within a streak of lost steps would count them as done once the tool works again.
             if (due and watch.is_sound) or step == last:
                 began = time.monotonic()
                 work.save(step, rl.trainer.save)
@@ -244,7 +244,7 @@ def _publish(
 
 
 def num_updates(metrics: Path) -> int:
-    """Optimizer updates of all steps; prints an alarm for a stage without any, whose weights are its parent's."""
+    """Optimizer updates of all steps; prints an alarm for a stage without updates, whose weights equal its parent's."""
     count = sum(json.loads(line)["num_updates"] for line in metrics.read_text(encoding="utf-8").splitlines())
     if not count:
         print(
@@ -269,7 +269,7 @@ NOT_TOKENIZER = {"config.json", "generation_config.json", RUN}
 
 
 def is_tokenizer_file(name: str) -> bool:
-    """Neither weights (in one file or in shards with their index) nor optimizer state nor the model's shape.
+    """True for tokenizer files: neither weights (one file or shards with index), optimizer state nor model shape.
 
     >>> [is_tokenizer_file(name) for name in ("tokenizer.json", "model-00001-of-00002.safetensors")]
     [True, False]
@@ -278,7 +278,7 @@ def is_tokenizer_file(name: str) -> bool:
 
 
 def copy_tokenizer(parent: Manifest, parent_folder: Path, made: Path) -> None:
-    """The tokenizer and template of a run never change; every checkpoint carries them."""
+    """The tokenizer and template of a run never change; every checkpoint contains them."""
     for name in parent.files:
         if is_tokenizer_file(name):
             shutil.copyfile(parent_folder / name, made / name)

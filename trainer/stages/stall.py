@@ -1,6 +1,6 @@
-"""`StallWatch`: ends a stage that trains nothing: a tool that is down, budgets that no rollout meets, no spread at all.
+"""`StallWatch`: ends a stage that trains nothing, because of a broken tool, too small budgets or missing spread.
 
-Without it such a stage would go through all steps, publish its parent's weights and exit with 0.
+Otherwise such a stage would run all steps, publish its parent's weights and exit with status 0.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from records.errors import UserError
 from records.trajectory import SelectionReason
 
 LOST_STEPS = 3
-"""Steps in a row that the infrastructure, the reward or the budget emptied; no reason of the policy explains three."""
+"""Consecutive steps emptied by infrastructure, reward or budget; no property of the policy explains three."""
 EQUAL_STEPS = 10
-"""Steps in a row whose groups all had equal rewards: a policy may go through some such steps and learn later."""
+"""Consecutive steps whose groups all had equal rewards: a policy may pass through some of these and learn later."""
 
 
 class StageStalled(UserError):
@@ -23,24 +23,24 @@ class StageStalled(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Why a step trained nothing, or nothing of what it should."""
+    """Cause of a step that trained nothing, or not what it should."""
 
     cause: str
     is_fault: bool
-    """True when something is broken or set wrongly; False when the rewards have no spread."""
+    """True for a fault or a wrong setting; False if the rewards have no spread."""
 
 
 @dataclass(slots=True)
 class StallWatch:
-    """Counts steps in a row; `see` each one."""
+    """Counts consecutive steps; call `see` after each one."""
 
     steps: int
-    """Of the whole stage: one shorter than the patience ends too when none of its steps trained."""
+    """Steps of the whole stage; a stage shorter than the patience ends too if none of its steps trained."""
     num_fault: int = 0
     num_equal: int = 0
 
     def see(self, metrics: Mapping[str, float]) -> str | None:
-        """Take in a step's metrics. Returns why the stage must end, in one line; None while it may go on."""
+        """Process a step's metrics. Returns the reason to end the stage, in one line; None to continue."""
         stall = stall_of(metrics)
         self.num_fault = self.num_fault + 1 if stall is not None and stall.is_fault else 0
         self.num_equal = self.num_equal + 1 if stall is not None and not stall.is_fault else 0
@@ -50,18 +50,18 @@ class StallWatch:
             return None
         count = max(self.num_fault, self.num_equal)
         return (
-            f"{stall.cause}; so it was in {count} step{'s' * (count > 1)} in a row, the stage ends and publishes "
-            "nothing; run again when that is repaired: it goes on from the last saved state"
+            f"{stall.cause}; after {count} such step{'s' * (count > 1)} in a row the stage ends and publishes "
+            "nothing; run again after the repair: the stage resumes from the last saved state"
         )
 
     @property
     def is_sound(self) -> bool:
-        """Whether the last step is worth a saved state: one in which something broke is better done again."""
+        """Whether to save the state of the last step; a step in which something broke is repeated instead."""
         return self.num_fault == 0
 
 
 def stall_of(metrics: Mapping[str, float]) -> Stall | None:
-    """Why a step trained nothing of what it should; None where it trained.
+    """Why a step did not train as it should; None if it did.
 
     >>> stall_of({"num_rollouts": 8, "num_aborted": 8, "num_kept": 0}).cause
     'every rollout was lost by the engine or the sandbox (8 of 8)'
@@ -95,11 +95,11 @@ _CAUSES = {
         "ended at the response budget and are filtered (objective.overlong): raise max_response",
         True,
     ),
-    SelectionReason.GROUP_TOO_SMALL: ("stand in groups that are too small", True),
+    SelectionReason.GROUP_TOO_SMALL: ("belong to groups that are too small", True),
     SelectionReason.EQUAL_REWARD: (
-        "stand in groups of equal rewards: the problems are too easy or too hard",
+        "belong to groups of equal rewards: the problems are too easy or too hard",
         False,
     ),
-    SelectionReason.EQUAL_AFTER_SELECTION: ("stand in groups of equal rewards after the selection", False),
+    SelectionReason.EQUAL_AFTER_SELECTION: ("belong to groups of equal rewards after the selection", False),
 }
-"""Reason of most rollouts -> words, and whether something is at fault."""
+"""Reason of most rollouts -> description, and whether it is a fault."""

@@ -1,10 +1,10 @@
-"""Attention over rows laid end to end, as one more attention kind of `transformers`: no padding, no row sees another.
+"""`span_attention`: attention over concatenated rows, as one more attention kind of `transformers`.
 
-A packed micro-batch is cut into spans. A span is a run of cells whose queries see some cells before them (the prompt
-that the rows of a group share, laid once) and then their own span causally. Projections, norms and feed-forward layers
-run over all cells at once, so that nothing is spent on padding; only the attention itself runs span by span.
+There is no padding, and no row attends to another. A packed micro-batch is cut into spans. The queries of a span attend
+to some earlier cells (the prompt that the rows of a group share) and causally to their own span. Projections, norms and
+feed-forward layers run over all cells at once; only the attention runs span by span.
 
-On a GPU the same layout without shared prompts is what variable-length kernels take (`MicroBatch.cu_seqlens`).
+On a GPU, variable-length kernels take the same layout without shared prompts (`MicroBatch.cu_seqlens`).
 
 Suffixes: T cells of the micro-batch.
 """
@@ -22,7 +22,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from trainer.update.micro_batches import Span
 
 SPANS = "spans"
-"""Name of this kind; `model.set_attn_implementation(SPANS)` takes it."""
+"""Name of this attention kind for `model.set_attn_implementation`."""
 
 
 def span_attention(
@@ -45,16 +45,16 @@ def span_attention(
         value: as `key`.
         attention_mask: None.
         scaling: factor of the scores.
-        dropout: 0; training here has none (public fault B16).
-        spans: of this micro-batch; together they hold every cell once. None: one causal span per row of the batch.
+        dropout: 0; training uses none (public fault B16).
+        spans: spans of this micro-batch, which cover every cell once. None: one causal span per row of the batch.
 
     Returns:
         [1, T, heads, head dimension] and no weights.
 
     Raises:
-        ValueError: a mask or dropout, which this kind has no place for.
+        ValueError: a mask or dropout, which span attention does not support.
 
-    Two cells in spans of their own each see only themselves:
+    Two cells in separate spans each attend only to themselves:
 
     >>> one = torch.tensor([1.0, 2.0]).view(1, 1, 2, 1)
     >>> span_attention(None, one, one, one, None, spans=[Span(0, 1), Span(1, 2)])[0].flatten().tolist()
@@ -79,7 +79,7 @@ def span_attention(
                 torch.cat([value[:, :, before], values], 2),
             )
             if num_before <= span.end - span.start:
-                # Asking for the shared cells once more is cheaper than a mask, which computes every pair.
+                # A second query of the shared cells is cheaper than a mask, which computes every pair.
                 queries = torch.cat([query[:, :, before], queries], 2)
             else:
                 mask = lower_right(span.end - span.start, num_before, query.device)
@@ -91,7 +91,7 @@ def span_attention(
 
 
 def lower_right(num_own: int, num_before: int, device: torch.device) -> Tensor:
-    """Bool mask [own, before + own]: everything before, and the own cells up to the query.
+    """Bool mask [own, before + own]: all cells before, and the own cells up to the query.
 
     >>> lower_right(2, 1, torch.device("cpu")).int().tolist()
     [[1, 1, 0], [1, 1, 1]]
@@ -100,7 +100,7 @@ def lower_right(num_own: int, num_before: int, device: torch.device) -> Tensor:
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
-    """Spans say who sees whom."""
+    """No mask: the spans decide which cells attend to which."""
 
 
 AttentionInterface.register(SPANS, span_attention)

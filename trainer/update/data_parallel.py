@@ -1,10 +1,10 @@
-"""The data-parallel processes of one trainer. The only file of the trainer that speaks to torch.distributed.
+"""`Ranks`: the data-parallel processes of one trainer. Only this file of the trainer uses torch.distributed.
 
-Every rank holds all weights, is given the whole batch, computes the same plan and works on its own part of it; then
-gradients are added up. Weights of tokens are shares of the whole batch (`trainer.update.loss.row_weights`), so
-gradients are summed, never averaged (public fault B5). All ranks make the same calls in the same order (B42).
+Every rank holds all weights, receives the whole batch, computes the same plan and runs its own part; then the ranks sum
+their gradients. Token weights are shares of the whole batch (`trainer.update.loss.row_weights`), so gradients are
+summed, never averaged (public fault B5). All ranks make the same calls in the same order (B42).
 
-Each rank starts from equal weights and adds equal gradients, so weights stay equal without being sent.
+Each rank starts from equal weights and adds equal gradients, so weights stay equal without communication.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from torch import Tensor, distributed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """This process among the others; alone, every call returns what it was given."""
+    """This process among the ranks; with a single rank, every call returns its argument."""
 
     rank: int = 0
     size: int = 1
 
     @classmethod
     def joined(cls, device: torch.device) -> Ranks:
-        """Join the processes that torchrun started (WORLD_SIZE above 1); else alone.
+        """Join the processes that torchrun started (WORLD_SIZE above 1); otherwise use a single rank.
 
         gloo on CPUs, NCCL on GPUs.
         """
@@ -37,7 +37,7 @@ class Ranks:
         return cls(rank=distributed.get_rank(), size=distributed.get_world_size())
 
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Add the gradients of all ranks, in place; a parameter that a rank did not reach counts as zero there."""
+        """Sum the gradients of all ranks in place; a parameter that a rank did not reach counts as zero there."""
         if self.size == 1:
             return
         pending = []
@@ -50,7 +50,7 @@ class Ranks:
                 work.wait()
 
     def total(self, values: Sequence[float], device: torch.device) -> list[float]:
-        """Sum of each value over all ranks.
+        """Return the sum of each value over all ranks.
 
         >>> Ranks().total([1.0, 2.0], torch.device("cpu"))
         [1.0, 2.0]
@@ -58,13 +58,13 @@ class Ranks:
         return self.sum(torch.tensor(values, dtype=torch.float64, device=device)).tolist()
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum of a tensor over all ranks, in place."""
+        """Return the sum of a tensor over all ranks, in place."""
         if self.size > 1:
             distributed.all_reduce(values)
         return values
 
     def largest(self, value: float, device: torch.device) -> float:
-        """Largest of the ranks' values."""
+        """Return the maximum of the ranks' values."""
         if self.size == 1:
             return value
         held = torch.tensor(value, dtype=torch.float64, device=device)

@@ -1,8 +1,8 @@
-"""The Trainer: one optimizer update of the policy on selected rollouts, and the state that goes with it.
+"""`GrpoTrainer`: one optimizer update of the policy on selected rollouts, and the state of the optimizer.
 
-Four calls (`update`, `logprobs`, `save`/`load`, `export_weights`); it knows rows and weights, nothing of problems,
-rollouts, tools or a controller. On several ranks each makes the same calls with the same batch; the plan is one pure
-function of the batch, a rank runs its part of it and gradients are summed (`trainer.update.data_parallel`).
+Its calls are `update`, `logprobs`, `save`/`load` and `export_weights`; it depends on rows and weights only. On several
+ranks each rank makes the same calls with the same batch. The plan is a pure function of the batch; each rank runs its
+part of it, and gradients are summed (`trainer.update.data_parallel`).
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ class UpdateBatch:
     rows: Sequence[Row]
     lr: float
     old_logprobs: Sequence[Sequence[float]] | None = None
-    """Per row, per sampled token, before the first update of the step. None: this is the only update, old = current."""
+    """Per row and sampled token, before the first update of the step. None: this is the only update, old = current."""
     reference_logprobs: Sequence[Sequence[float]] | None = None
-    """Like `old_logprobs`, under the stage's first policy; needed while `objective.kl_weight` is not 0."""
+    """As `old_logprobs`, under the stage's first policy; required while `objective.kl_weight` is not 0."""
     mini_batch_rows: int | None = None
-    """Rows the release's normalisation expects; see `objective.row_weights`."""
+    """Rows that the release's normalisation expects; see `objective.row_weights`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetrics:
     loss: float
     grad_norm: float
-    """Before clipping; NaN when nothing was trained."""
+    """Before clipping; NaN if no row was trained."""
     lr: float
     num_rows: int
     num_tokens: int
     """Sampled tokens in the loss."""
     padding_frac: float
-    """Share of the cells computed that held no token."""
+    """Share of the computed cells without a token."""
     shared_frac: float = 0.0
-    """Share of the tokens of all rows that were not computed, being a prompt that another row had."""
+    """Share of the tokens of all rows that were not computed, because another row has the same prompt."""
     sums: TokenSums
     mismatch: TokenSums
     """Trainer against engine, at the weights before this update (meaningful for the first one of a step)."""
@@ -73,7 +73,7 @@ class UpdateMetrics:
 
 
 class GrpoTrainer:
-    """Owns model and optimizer on one device; one of several equal ones where there are ranks."""
+    """Model and optimizer on one device; with several ranks, one of several equal trainers."""
 
     def __init__(
         self, checkpoint: Path, objective: ObjectiveSection, device: torch.device, ranks: Ranks | None = None
@@ -95,15 +95,15 @@ class GrpoTrainer:
         )
 
     def update(self, batch: UpdateBatch) -> UpdateMetrics:
-        """One AdamW step on the clipped loss. A batch without rows changes nothing.
+        """Make one AdamW step on the clipped loss. A batch without rows changes nothing.
 
-        Raises ValueError before the weights are touched when a log-prob, the loss or the gradient is not finite.
+        Raises ValueError, before any weight changes, when a log-prob, the loss or the gradient is not finite.
         """
         metrics = self.backward(batch)
         return replace(metrics, grad_norm=self._step(batch.lr)) if batch.rows else metrics
 
     def backward(self, batch: UpdateBatch) -> UpdateMetrics:
-        """Gradients of the whole batch, summed over micro-batches and ranks, in place of those before; no step."""
+        """Compute the gradients of the whole batch, summed over micro-batches and ranks; make no step."""
         rows = list(batch.rows)
         schedule = self._schedule(rows)
         weights = row_weights(
@@ -140,7 +140,7 @@ class GrpoTrainer:
         )
 
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
-        """Log-probs of the sampled tokens of each row under the present weights, the same on every rank."""
+        """Return log-probs of the sampled tokens of each row under the current weights, equal on every rank."""
         rows = list(rows)
         device = self.model.device
         starts = [0, *accumulate(sum(row.mask) for row in rows)]
@@ -156,7 +156,7 @@ class GrpoTrainer:
         return [values[start:end] for start, end in pairwise(starts)]
 
     def reference_logprobs(self, rows: Sequence[Row]) -> list[list[float]] | None:
-        """Log-probs of the sampled tokens under the weights this trainer began with; None while no KL term asks."""
+        """Return log-probs of the sampled tokens under the initial weights; None without a KL term."""
         if self._reference is None:
             return None
         present = {name: p.detach().clone() for name, p in self.model.named_parameters()}
@@ -167,7 +167,7 @@ class GrpoTrainer:
             self._put(present)
 
     def export_weights(self) -> dict[str, torch.Tensor]:
-        """The live parameters by name (tied ones once), for an engine in this process."""
+        """Return the live parameters by name (tied ones once), for an engine in this process."""
         return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
 
     def save(self, folder: Path) -> None:
@@ -183,7 +183,7 @@ class GrpoTrainer:
         load_optimizers([self.optimizer], folder / OPTIMIZER)
 
     def load_optimizer(self, path: Path) -> None:
-        """Take over the optimizer state of an earlier stage."""
+        """Load the optimizer state of an earlier stage."""
         load_optimizers([self.optimizer], path)
 
     def load_weights(self, path: Path) -> None:
@@ -193,7 +193,7 @@ class GrpoTrainer:
         put(tensors, self.model)
 
     def _schedule(self, rows: list[Row]) -> Schedule:
-        """One plan for all ranks."""
+        """The plan, equal on all ranks."""
         most, size = self.objective.micro_batch_tokens, self.ranks.size
         if self.objective.layout == "packed":
             return shared_schedule(rows, most, size)
@@ -204,7 +204,7 @@ class GrpoTrainer:
         return pack(rows, indices, share=True) if packed else pad(rows, indices)
 
     def _agree(self, complaint: ValueError | None) -> None:
-        """Raise on every rank what one of them found, before anything is added up or updated."""
+        """Raise on every rank the fault that one of them found, before any sum or update."""
         (num_failed,) = self.ranks.total([complaint is not None], self.model.device)
         if complaint is not None:
             raise complaint
@@ -240,7 +240,7 @@ class GrpoTrainer:
             everything,
             self._clip,
         )
-        # Terms that the paper removes (section 2.2); experiment arms put them back.
+        # Terms that the paper removes (section 2.2); experiment arms restore them.
         if objective.kl_weight:
             if batch.reference_logprobs is None:
                 raise ValueError("objective.kl_weight needs the log-probs of a reference policy")
@@ -278,7 +278,7 @@ OPTIMIZER = "optimizer.safetensors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """What some micro-batches add up to."""
+    """Sums over some micro-batches."""
 
     loss: float = 0.0
     sums: TokenSums = field(default_factory=TokenSums)
@@ -287,13 +287,13 @@ class _Part:
     cells: int = 0
     used: int = 0
     tokens: int = 0
-    """Of the rows, a shared prompt counted for each."""
+    """Tokens of the rows; a shared prompt counts for each row."""
 
     def __add__(self, other: _Part) -> _Part:
         return _Part(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     def over(self, ranks: Ranks, device: torch.device) -> _Part:
-        """Added up over all ranks."""
+        """The sums over all ranks."""
         if ranks.size == 1:
             return self
         plain = ("loss", "entropy", "cells", "used", "tokens")
@@ -318,13 +318,13 @@ def _over(sums: TokenSums, ranks: Ranks, device: torch.device) -> TokenSums:
 
 
 def _flat(logprobs: Sequence[Sequence[float]], layout: MicroBatch, like: torch.Tensor) -> torch.Tensor:
-    """Log-probs per row as one number per sampled token of a micro-batch, in the order of its rows."""
+    """Log-probs per row as a flat tensor over the sampled tokens of a micro-batch, in the order of its rows."""
     flat = [value for index in layout.rows for value in logprobs[index]]
     return torch.tensor(flat, dtype=like.dtype, device=like.device)
 
 
 def _temperature(rows: Sequence[Row]) -> float:
-    """The one sampling temperature of a batch; log-probs are taken at it (public fault B13)."""
+    """The common sampling temperature of a batch; log-probs use it (public fault B13)."""
     temperatures = {row.temperature for row in rows}
     if len(temperatures) != 1:
         raise ValueError(f"rows of one update were sampled at different temperatures: {sorted(temperatures)}")

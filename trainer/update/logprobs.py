@@ -1,12 +1,11 @@
-"""Log-probs and entropy of target tokens from hidden states, without a [T, V] tensor.
+"""`token_scores`: log-probs and entropy of target tokens from hidden states, without a [T, V] tensor.
 
-The language-model head is applied to a few hundred tokens at a time; what is kept for the backward pass is
-one number per token, and the logits are computed again there (public fault B19). Where the whole [S, V] matrix
-is small (`KEEP_LOGITS` entries), it is kept instead, which saves that work. Gradients are written out; they
-equal those of autograd.
+The language-model head runs on a few hundred tokens at a time. The backward pass keeps one number per token and
+computes the logits again (public fault B19). A small [S, V] matrix (`KEEP_LOGITS` entries) is kept instead, which saves
+that work. The gradients are explicit and equal those of autograd.
 
-Temperature divides the logits, not the log-probs, and is the same in behaviour, old and current log-probs
-(B13). All reductions are in float32 or wider, whatever the type of the hidden states.
+Temperature divides the logits, not the log-probs, and is equal in behaviour, old and current log-probs (B13). All
+reductions are in float32 or wider, for every type of the hidden states.
 
 Suffixes: S target tokens (sampled), H hidden size, V vocabulary.
 """
@@ -22,14 +21,14 @@ import torch
 from torch import Tensor
 
 KEEP_LOGITS = 2**26
-"""Logits up to this many (256 MiB in float32) are kept between forward and backward."""
+"""Number of logits (256 MiB in float32) up to which they are kept between forward and backward."""
 CHUNK_LOGITS = 2**24
 """Logits computed at a time when they are not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenScores:
-    """What the policy says about each target token."""
+    """Log-prob and entropy of each target token."""
 
     logprob_S: Tensor
     """log softmax(logits / T) at the target, nats."""
@@ -44,7 +43,7 @@ class TokenTable:
     logprob_S: Tensor
     entropy_S: Tensor
     rank_S: Tensor
-    """Tokens with a larger logit than the target's: 0 means the target was the likeliest."""
+    """Tokens with a larger logit than the target's: 0 means that the target was the most likely token."""
 
 
 def token_scores(
@@ -64,9 +63,9 @@ def token_scores(
         head_VH: weight of the language-model head (no bias).
         target_S: target token ids.
         temperature: T > 0; logits are divided by it.
-        entropy_grad: let gradients flow through the entropy too (entropy bonus); else it is detached.
-        keep_logits: most logits to keep for the backward pass; above it they are computed in chunks, twice.
-        chunk_logits: most logits of one chunk (at least one token is taken).
+        entropy_grad: propagate gradients through the entropy (entropy bonus); otherwise it is detached.
+        keep_logits: largest number of logits to keep for the backward pass; above it they are computed in chunks, twice.
+        keep_logits: largest number of logits kept for the backward pass; above it, two passes compute them in chunks.
 
     Returns:
         Both in float32, or float64 for float64 hidden states.
@@ -74,7 +73,7 @@ def token_scores(
     Raises:
         ValueError: shapes do not fit or the temperature is not positive.
 
-    One token, logits (0, ln 3): p = (1/4, 3/4). At T = 0.5 logits double: p = (1/10, 9/10).
+    One token, logits (0, ln 3): p = (1/4, 3/4). At T = 0.5 the logits double: p = (1/10, 9/10).
 
     >>> head = torch.tensor([[0.0], [3.0]]).log1p().mul(torch.tensor([[0.0], [0.7924812]]))
     >>> one, target = torch.ones(1, 1), torch.tensor([1])
@@ -135,7 +134,7 @@ def _check(hidden_SH: Tensor, head_VH: Tensor, target_S: Tensor, temperature: fl
 
 
 def _logits(hidden_SH: Tensor, head_VH: Tensor, temperature: float) -> Tensor:
-    """Logits / T in float32 or wider; half-precision products accumulate and come out in float32."""
+    """Logits / T in float32 or wider; half-precision products accumulate and return float32."""
     if hidden_SH.dtype in (torch.bfloat16, torch.float16):
         if hidden_SH.is_cuda:
             logits = torch.mm(hidden_SH, head_VH.to(hidden_SH.dtype).T, out_dtype=torch.float32)
@@ -149,7 +148,7 @@ def _logits(hidden_SH: Tensor, head_VH: Tensor, temperature: float) -> Tensor:
 def _reduce(logits_SV: Tensor, target_S1: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Log-prob of the target, entropy, log of the sum of exponentials, and all probabilities.
 
-    Shifts `logits_SV` in place by the largest of each row. One exponential per logit.
+    Subtracts the largest value of each row of `logits_SV` in place. One exponential per logit.
     """
     largest_S1 = logits_SV.amax(1, keepdim=True)
     shifted_SV = logits_SV.sub_(largest_S1)
@@ -179,7 +178,7 @@ def _as_given(method: Callable[..., Any]) -> Callable[..., Any]:
 class _TokenScores(torch.autograd.Function):
     """d logprob / d logits = onehot - p;  d entropy / d logits = -p (log p + entropy); both over T.
 
-    Precision is said by the types that come in; an autocast around the call changes nothing.
+    The types of the inputs decide the precision; autocast around the call has no effect.
     """
 
     @staticmethod

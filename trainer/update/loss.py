@@ -1,17 +1,17 @@
-"""The clipped token objective of GRPO-RoC (paper Eq. 6) on tensors of per-token numbers. No model inside.
+"""`clipped_loss`: the clipped token objective of GRPO-RoC (paper Eq. 6) on tensors of per-token numbers.
 
-The loss of an optimizer batch is a plain sum: each token carries a weight = 1 / denominator, computed once
-from the whole batch, all micro-batches and all ranks (`row_weights`). So the gradient does not depend on
-how rows are split (public fault B5), padded (B6) or ordered, as long as gradients are summed; where the
-framework averages over ranks, multiply the loss by the number of ranks.
+The loss of an optimizer batch is a plain sum: each token has a weight = 1 / denominator, computed once from the whole
+batch, all micro-batches and all ranks (`row_weights`). The gradient therefore does not depend on how rows are split
+(public fault B5), padded (B6) or ordered, as long as gradients are summed. If the framework averages over ranks,
+multiply the loss by the number of ranks.
 
-Suffix T: tokens of one micro-batch that enter the loss (sampled tokens), in any order; N: rows.
+Suffixes: T tokens of one micro-batch that enter the loss (sampled tokens), in any order; N rows.
 
-Only what the mask selects is computed with: values elsewhere may be NaN or infinite (B8). The KL penalty
-and the entropy bonus, which the paper removes, are functions of their own for experiment arms.
+Values outside the mask do not enter any computation: they may be NaN or infinite (B8). The KL penalty and the entropy
+bonus, which the paper removes, are separate functions for experiment arms.
 
-Invariants the tests assert: equal gradients for splits 1, 2, 4 and uneven; a token's gradient is zero
-exactly where the table of (ratio, sign of advantage) says so (B15); one mask for numerator and denominator
+Invariants that the tests assert: equal gradients for splits 1, 2, 4 and uneven; a token's gradient is zero
+exactly where the table of (ratio, sign of advantage) requires it (B15); numerator and denominator use the same mask
 (B7).
 """
 
@@ -28,13 +28,12 @@ from torch import Tensor
 from config.objective import Normalisation
 
 MAX_LOG_RATIO = 20.0
-"""Log-ratios are cut here before exp: e^20 is far outside any clip, and exp never overflows to inf * 0 =
-NaN."""
+"""Bound of log-ratios before exp: e^20 is far outside any clip, and exp cannot overflow to inf * 0 = NaN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """Range of the ratio inside which a token pulls on the policy."""
+    """Range of the ratio in which a token has a gradient."""
 
     low: float = 0.2
     """Paper section 2.2.1. Binds for negative advantages only."""
@@ -50,13 +49,13 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSums:
-    """Statistics of some tokens as sums, so that they add over micro-batches and ranks."""
+    """Statistics of some tokens as sums, which add over micro-batches and ranks."""
 
     num_tokens: int = 0
     num_clipped_low: int = 0
-    """Tokens of negative advantage whose ratio fell below the clip: no gradient."""
+    """Tokens of negative advantage whose ratio is below the clip range: no gradient."""
     num_clipped_high: int = 0
-    """Tokens of positive advantage whose ratio rose above the clip: no gradient."""
+    """Tokens of positive advantage whose ratio is above the clip range: no gradient."""
     sum_ratio: float = 0.0
     sum_k3: float = 0.0
     """k3 estimate of KL(second || first), nats: ratio - 1 - log ratio."""
@@ -76,7 +75,7 @@ class TokenSums:
         )
 
     def per_token(self, total: float) -> float:
-        """`total` divided by the number of tokens; 0 when there are none.
+        """`total` divided by the number of tokens; 0 without tokens.
 
         >>> TokenSums(num_tokens=4, num_clipped_low=1).per_token(1), TokenSums().per_token(0.0)
         (0.25, 0.0)
@@ -100,21 +99,21 @@ def row_weights(
     - per_group_tokens: 1 / (groups * sampled tokens of the row's group): Eq. 6 as written, averaged over
       questions.
     - release_microbatch: (rows of the micro-batch / mini_batch_rows) / sampled tokens of the micro-batch: the
-      released code; depends on the split, which is the fault B5 kept on purpose.
+      released code; it depends on the split, a deliberate copy of fault B5.
 
-    Only rows that are trained are passed, so dropped groups leave the denominator (B18), and only sampled
-    tokens are counted (B7). Rows without a sampled token get weight 0 and their group does not count.
+    The caller passes trained rows only, so dropped groups leave the denominator (B18), and only sampled tokens
+    count (B7). Rows without a sampled token get weight 0, and their group does not count.
 
     Args:
-        normalisation: which denominator.
+        normalisation: choice of the denominator.
         num_tokens_N: loss tokens of each row.
         groups_N: problem id of each row.
-        micro_batches: row indices of each micro-batch; read by release_microbatch only.
-        mini_batch_rows: rows the release expects per update (prompts * rollouts sampled, before RoC); read by
-            release_microbatch only; the number of rows here if None.
+        micro_batches: row indices of each micro-batch; for release_microbatch only.
+        mini_batch_rows: rows that the release expects per update (prompts * rollouts sampled, before RoC); for
+            release_microbatch only; None: the number of rows here.
 
     Raises:
-        ValueError: lists of different length, or micro-batches that do not hold each row exactly once.
+        ValueError: the lists differ in length, or the micro-batches do not hold each row exactly once.
 
     Two groups, one of 2 + 2 tokens, one of 4:
 
@@ -180,20 +179,20 @@ def clipped_loss(
     Args:
         current_T: log-probs under the weights being trained; carries the gradient.
         old_T: log-probs under the weights before the first update of this step. With one update per step pass
-            `current_T.detach()`: the ratio is 1 and the gradient that of A log p.
-        advantage_T: each token's row advantage.
+            `current_T.detach()`: the ratio is then 1, and the gradient that of A log p.
+        advantage_T: advantage of each token's row.
         weight_T: from `row_weights`.
-        mask_T: bool; tokens outside contribute nothing, whatever they hold.
+        mask_T: bool; tokens outside contribute nothing, for any values.
         clip: bounds of the ratio.
 
     Returns:
-        The scalar loss (0 with a graph when nothing is selected, so that collectives still run) and the
-        sums of clip share, ratio, k3 of KL(old || current) and |d log p| over the selected tokens.
+        The scalar loss (0 with a graph when no token is selected, so that collectives still run) and the sums
+        of clip share, ratio, k3 of KL(old || current) and |d log p| over the selected tokens.
 
     Raises:
         ValueError: the tensors differ in shape, or a selected value is not finite.
 
-    A token of ratio 1.5 and advantage 1 is cut at 1.28, one of advantage -1 is not; weights are 1/2:
+    A token of ratio 1.5 and advantage 1 is cut at 1.28; one of advantage -1 is not. Weights are 1/2:
 
     >>> current = torch.tensor([1.5, 1.5]).log().requires_grad_()
     >>> half, on = torch.full((2,), 0.5), torch.tensor([True, True])
@@ -226,7 +225,7 @@ def _check_shapes(current_T: Tensor, *others_T: Tensor) -> None:
 
 
 def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor) -> TokenSums:
-    """One transfer from the device for all sums. Refuses numbers that are not finite, before any update."""
+    """Transfer all sums from the device at once. Raises ValueError for values that are not finite."""
     log_ratio_T = log_ratio_T.double()
     ratio_T = log_ratio_T.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     distance_T = log_ratio_T.abs()
@@ -261,11 +260,11 @@ def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor)
 
 
 def mismatch_sums(trainer_T: Tensor, behaviour_T: Tensor, mask_T: Tensor) -> TokenSums:
-    """How far the trainer's log-probs lie from the engine's, over the selected tokens (public fault B21).
+    """Distance between the trainer's and the engine's log-probs, over the selected tokens (public fault B21).
 
     Args:
-        trainer_T: the trainer's log-probs under the weights the engine had.
-        behaviour_T: what the engine reported.
+        trainer_T: the trainer's log-probs under the engine's weights.
+        behaviour_T: log-probs that the engine reported.
         mask_T: bool, sampled tokens.
 
     >>> on = torch.tensor([True, True])
@@ -285,8 +284,7 @@ def mismatch_sums(trainer_T: Tensor, behaviour_T: Tensor, mask_T: Tensor) -> Tok
 def kl_penalty(current_T: Tensor, reference_T: Tensor, weight_T: Tensor, mask_T: Tensor) -> Tensor:
     """k3 estimate of KL(current || reference), summed with the weights; multiply by the coefficient and add.
 
-    exp(reference - current) - 1 - (reference - current), never negative. The paper removes it (section
-    2.2.1).
+    exp(reference - current) - 1 - (reference - current), never negative. The paper removes it (section 2.2.1).
 
     >>> on = torch.tensor([True])
     >>> kl_penalty(torch.tensor([-1.0]), torch.tensor([-1.0]), torch.ones(1), on).item()

@@ -1,24 +1,22 @@
-"""Which rows go through the model together, and how they lie in memory. No torch, no model.
+"""`packed_schedule`, `shared_schedule`, `padded_schedule`, `pack`, `pad`: micro-batches and their layouts.
 
-Two schedules, both pure functions of the lengths and the same on every rank (public faults B34, B42):
+Schedules are pure functions of the lengths and equal on every rank (public faults B34, B42):
 
-- packed: rows laid end to end, at most `max_tokens` per micro-batch, evenly filled (`trainer.update.attention` keeps
-  rows from seeing each other); with the prompt of a group laid once for all its rows that lie together
-  (`shared_schedule`), and nothing is padding;
-- padded: rows of similar length as a right-padded rectangle, at most `max_tokens` cells of which a bounded
-  share is padding (plain causal attention; no mask is needed, because a row never looks to its right: B26).
+- packed: concatenated rows, at most `max_tokens` per micro-batch, evenly filled, without padding
+  (`trainer.update.attention` isolates the rows); `shared_schedule` also lays out the prompt of a group once for all
+  its rows in the same micro-batch;
+- padded: rows of similar length as a right-padded rectangle of at most `max_tokens` cells, with a bounded share of
+  padding (plain causal attention; no mask is needed, because a row never attends to its right: B26).
 
-Method of the packed schedules: (1) begin with the fewest micro-batches that could hold the tokens, a
-multiple of the ranks; (2) rows from long to short, each into the lightest micro-batch; (3) if one
-overflows, begin again with more;
-(4) deal micro-batches to ranks by size.
+Method of the packed schedules: (1) start with the fewest micro-batches that could hold the tokens, a multiple of the
+ranks; (2) put rows, from long to short, into the lightest micro-batch; (3) if one overflows, start again with more;
+(4) assign micro-batches to ranks by size.
 
-Invariants the tests assert: each row exactly once (B35); never more than `max_tokens`; equally many
-micro-batches on every rank, empty ones as padding (B42); a target is the token after its hidden state
-(B12); only sampled tokens are targets, by position and never by value (B22, B23, B24).
+Invariants that the tests assert: each row exactly once (B35); never more than `max_tokens`; equally many micro-batches
+on every rank, empty ones as padding (B42); a target is the token after its hidden state (B12); only sampled tokens are
+targets, by position and never by value (B22, B23, B24).
 
-Suffixes: N rows of the batch, S targets (sampled tokens of a micro-batch). A cell is one place of the B x L
-    layout.
+Suffixes: N rows of the batch, S targets (sampled tokens of a micro-batch). A cell is one place of the B x L layout.
 """
 
 from __future__ import annotations
@@ -35,15 +33,14 @@ from trainer.update.training_rows import Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The whole batch cut into micro-batches, for all ranks."""
+    """The whole batch, split into micro-batches for all ranks."""
 
     ranks: tuple[tuple[tuple[int, ...], ...], ...]
-    """[rank][micro-batch] -> ascending row indices; () is a padding micro-batch. Each rank has equally
-    many."""
+    """[rank][micro-batch] -> ascending row indices; () is a padding micro-batch. Ranks have equally many."""
 
     @property
     def micro_batches(self) -> list[tuple[int, ...]]:
-        """Those that hold rows, rank by rank."""
+        """Micro-batches with rows, rank by rank."""
         return [rows for rank in self.ranks for rows in rank if rows]
 
 
@@ -59,7 +56,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """Rows laid out for one forward pass in B x L cells (packed: B = 1)."""
+    """Rows in the B x L cells of one forward pass (packed: B = 1)."""
 
     rows: tuple[int, ...]
     """Row indices into the batch; () in a padding micro-batch, which has one dummy cell and no target."""
@@ -74,18 +71,18 @@ class MicroBatch:
     target_S: NDArray[np.int64]
     """Sampled token ids."""
     row_S: NDArray[np.int64]
-    """Row of the batch that each target belongs to."""
+    """Row of the batch of each target."""
     behaviour_S: NDArray[np.float64]
     """Behaviour log-probs, nats."""
     advantage_S: NDArray[np.float64]
     num_used: int
     """Cells that hold a token."""
     spans: tuple[Span, ...] = ()
-    """Packed: which cells see which, every cell in one span. Padded: empty, plain causal attention does it."""
+    """Packed: the spans, with every cell in one. Padded: empty, plain causal attention applies."""
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """Packed, no prompt shared: row i lies in cells cu_seqlens[i] to cu_seqlens[i + 1]."""
+        """Packed without shared prompts: row i is in cells cu_seqlens[i] to cu_seqlens[i + 1]."""
         return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
 
     @property
@@ -98,11 +95,11 @@ class MicroBatch:
 
 
 def packed_schedule(lengths_N: Sequence[int], max_tokens: int, num_ranks: int = 1) -> Schedule:
-    """Cut rows into evenly filled micro-batches of at most `max_tokens` tokens, equally many per rank.
+    """Split rows into evenly filled micro-batches of at most `max_tokens` tokens, equally many per rank.
 
     Args:
         lengths_N: tokens of each row, prompt included.
-        max_tokens: most tokens of one micro-batch.
+        max_tokens: largest number of tokens of one micro-batch.
         num_ranks: data-parallel ranks.
 
     Raises:
@@ -123,10 +120,10 @@ def packed_schedule(lengths_N: Sequence[int], max_tokens: int, num_ranks: int = 
 
 
 def shared_schedule(rows_N: Sequence[Row], max_tokens: int, num_ranks: int = 1) -> Schedule:
-    """As `packed_schedule` of the rows, but rows of one prompt lie together and their prompt counts once.
+    """As `packed_schedule`, but rows of one prompt stay together and their prompt counts once.
 
-    Rows of a prompt are cut into runs that fit one micro-batch, and one rank's even share where that is less; the
-    runs are then packed. `max_tokens` bounds the cells that are computed, not the tokens of the rows.
+    Rows of a prompt are cut into runs that fit one micro-batch, or one rank's even share if that is smaller; the
+    runs are then packed. `max_tokens` bounds the computed cells, not the tokens of the rows.
 
     Raises:
         ValueError: as `packed_schedule`.
@@ -171,7 +168,7 @@ def shared_schedule(rows_N: Sequence[Row], max_tokens: int, num_ranks: int = 1) 
 
 
 def prompt_of(row: Row) -> tuple[int, ...]:
-    """The ids before the first sampled one; the whole row if none was sampled."""
+    """The ids before the first sampled one; all ids of a row without sampled ones."""
     return tuple(row.ids[: row.mask.index(True) if True in row.mask else len(row.ids)])
 
 
@@ -180,14 +177,14 @@ def padded_schedule(
 ) -> Schedule:
     """Group rows of similar length into rectangles of at most `max_tokens` cells, equally many per rank.
 
-    Rows go from long to short into the open rectangle until the next one would exceed the cells or the
-    share of padding. If the count is no multiple of the ranks, the largest rectangles are halved.
+    Rows go from long to short into the open rectangle until the next one would exceed the cells or the share of
+    padding. If the count is not a multiple of the ranks, the largest rectangles are halved.
 
     Args:
         lengths_N: tokens of each row, prompt included.
-        max_tokens: most cells (rows * longest row) of one micro-batch.
+        max_tokens: largest number of cells (rows * longest row) of one micro-batch.
         max_padding_frac: largest share of cells without a token, in [0, 1), of a rectangle that is not halved. Two
-            halves together never hold more cells than their whole.
+            halves together never hold more cells than the whole.
         num_ranks: data-parallel ranks.
 
     Raises:
@@ -236,7 +233,7 @@ def _round_up(number: int, multiple: int) -> int:
 
 
 def _fill(lengths_N: Sequence[int], max_tokens: int, num_bins: int) -> list[tuple[int, ...]] | None:
-    """Longest row first into the lightest bin; None if a bin overflows. Ties by row and bin number."""
+    """Put rows, longest first, into the lightest bin; None if a bin overflows. Ties by row and bin number."""
     lightest = [(0, number) for number in range(num_bins)]
     bins: list[list[int]] = [[] for _ in range(num_bins)]
     for row in sorted(range(len(lengths_N)), key=lambda row: (-lengths_N[row], row)):
@@ -249,7 +246,7 @@ def _fill(lengths_N: Sequence[int], max_tokens: int, num_bins: int) -> list[tupl
 
 
 def _halve(rectangles: list[list[int]], lengths_N: Sequence[int], num_ranks: int) -> list[list[int]]:
-    """Split the largest rectangles until the count is a multiple of the ranks, or nothing can be split."""
+    """Split the largest rectangles until the count is a multiple of the ranks, or none can be split."""
     rectangles = list(rectangles)
     while len(rectangles) % num_ranks:
         largest = max(
@@ -264,7 +261,7 @@ def _halve(rectangles: list[list[int]], lengths_N: Sequence[int], num_ranks: int
 
 
 def _deal(bins: Sequence[tuple[int, ...]], sizes: Sequence[int], num_ranks: int) -> Schedule:
-    """Largest micro-batch first to the lightest rank that has a place left; pad with empty ones."""
+    """Assign micro-batches, largest first, to the lightest rank with a free place; pad with empty ones."""
     places = -(-len(bins) // num_ranks)
     ranks: list[list[tuple[int, ...]]] = [[] for _ in range(num_ranks)]
     loads = [0] * num_ranks
@@ -279,18 +276,18 @@ def _deal(bins: Sequence[tuple[int, ...]], sizes: Sequence[int], num_ranks: int)
 
 
 def pack(rows_N: Sequence[Row], indices: Sequence[int], share: bool = False) -> MicroBatch:
-    """Lay the chosen rows end to end.
+    """Concatenate the chosen rows.
 
     Args:
         rows_N: the whole batch.
         indices: rows of this micro-batch; () gives one dummy cell without a target.
-        share: lay a prompt that several of the rows begin with once; its cells are seen by all of them.
+        share: lay out a common prompt of several rows once; all of them attend to its cells.
 
     Raises:
-        ValueError: the first token of a row is marked as sampled (nothing predicts it), or lists of a row
-            differ in length.
+        ValueError: the first token of a row is marked as sampled (no hidden state predicts it), or the lists of
+            a row differ in length.
 
-    A row of 4 tokens whose last two were sampled: token 12 is predicted at cell 1, token 13 at cell 2.
+    A row of 4 tokens, the last two sampled: cell 1 predicts token 12, cell 2 predicts token 13.
 
     >>> row = Row(ids=[10, 11, 12, 13], mask=[False, False, True, True], logprob=[0.0, 0.0, -0.1, -0.2],
     ...           advantage=1.0, group="a")
@@ -327,15 +324,15 @@ def pack(rows_N: Sequence[Row], indices: Sequence[int], share: bool = False) -> 
 
 
 def pad(rows_N: Sequence[Row], indices: Sequence[int], pad_id: int = 0, multiple: int = 1) -> MicroBatch:
-    """Lay the chosen rows one below the other, padded on the right to the longest.
+    """Stack the chosen rows, padded on the right to the longest.
 
-    Causal attention needs no mask: padding stands to the right of every token of its row.
+    Causal attention needs no mask: the padding is to the right of every token of its row.
 
     Args:
         rows_N: the whole batch.
         indices: rows of this micro-batch; () gives one dummy cell without a target.
-        pad_id: any id of the vocabulary; padding is known by position, never by value (B24).
-        multiple: round the width up to a multiple of this, where few distinct shapes are faster.
+        pad_id: any id of the vocabulary; position marks padding, never value (B24).
+        multiple: round the width up to a multiple of this; few distinct shapes are faster.
 
     Raises:
         ValueError: as `pack`.
@@ -359,7 +356,7 @@ def _lay_out(
     pad_id: int,
     spans: tuple[Span, ...] = (),
 ) -> MicroBatch:
-    """Put token t of a row into its cell t; rows that share cells hold the same tokens there."""
+    """Put token t of a row into its cell t; rows that share cells have the same tokens there."""
     ids = np.full(shape[0] * shape[1], pad_id, dtype=np.int64)
     position_ids = np.zeros(shape[0] * shape[1], dtype=np.int64)
     used = np.zeros(shape[0] * shape[1], dtype=bool)

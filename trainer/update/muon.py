@@ -1,8 +1,8 @@
-"""Muon in float32, matrices of one shape together.
+"""`Muon` in float32, with matrices of one shape batched.
 
-torch's own runs its Newton-Schulz iteration matrix by matrix in bfloat16, which on a CPU without bfloat16 units
-takes a third of an update of the tiny model. Same update rule: Nesterov momentum, orthogonalised, scaled to the
-root mean square of an AdamW update ("Muon is Scalable", arXiv 2502.16982, section 2.2).
+torch's own Muon iterates matrix by matrix in bfloat16. On a CPU without bfloat16 units that takes a third of an update
+of the tiny model. The update rule is the same: Nesterov momentum, orthogonalised, scaled to the root mean square of an
+AdamW update ("Muon is Scalable", arXiv 2502.16982, section 2.2).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the quintic iteration (K. Jordan, 2024); drives singular values into about [0.7, 1.2]."""
+"""Coefficients of the quintic iteration (K. Jordan, 2024), which moves singular values into about [0.7, 1.2]."""
 NUM_ITERATIONS = 5
 RMS_OF_ADAMW = 0.2
 
@@ -40,7 +40,7 @@ def orthogonalise(matrices_BMN: Tensor) -> Tensor:
 
 
 class Muon(Optimizer):
-    """For 2-D parameters; state is one momentum buffer each."""
+    """Optimizer of 2-D parameters; its state is one momentum buffer each."""
 
     def __init__(
         self, params: Iterable[Tensor], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0

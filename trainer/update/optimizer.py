@@ -1,4 +1,4 @@
-"""Optimizers and learning-rate shapes, and their state as plain tensors."""
+"""`adamw`, `muon_and_adamw`, `lr_factor`: optimizers, learning-rate schedules, and their state as plain tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.update.muon import Muon
 
 
 def adamw(model: nn.Module, *, lr: float, betas: list[float], weight_decay: float) -> AdamW:
-    """AdamW over all parameters; refuses anything but float32 masters (public fault B20)."""
+    """AdamW over all parameters; refuses master weights that are not float32 (public fault B20)."""
     wrong = [name for name, parameter in model.named_parameters() if parameter.dtype != torch.float32]
     if wrong:
         raise ValueError(
@@ -37,7 +37,7 @@ def muon_and_adamw(
 
 
 def set_lr(optimizers: list[Optimizer], lr: float) -> None:
-    """Give every parameter group the same rate."""
+    """Set the learning rate of every parameter group."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = lr
@@ -48,7 +48,7 @@ def lr_factor(
 ) -> float:
     """Share of the peak rate at `update` (from 1). Warm-up is linear and reaches 1 at update `warmup`.
 
-    cosine ends at 0; trapezoid is constant to 60% of the updates, then falls linearly to 2%.
+    cosine ends at 0; trapezoid is constant for 60% of the updates, then falls linearly to 2%.
 
     >>> [round(lr_factor(u, 10, 2, "constant"), 2) for u in (1, 2, 3)]
     [0.5, 1.0, 1.0]
@@ -67,7 +67,7 @@ def lr_factor(
 
 
 def save_optimizers(optimizers: list[Optimizer], path: Path) -> None:
-    """All state tensors in one safetensors file; names are optimizer, parameter index and state key."""
+    """Write all state tensors to one safetensors file; names are optimizer, parameter index and state key."""
     tensors = {}
     for number, optimizer in enumerate(optimizers):
         for index, state in optimizer.state_dict()["state"].items():
@@ -77,7 +77,7 @@ def save_optimizers(optimizers: list[Optimizer], path: Path) -> None:
 
 
 def load_optimizers(optimizers: list[Optimizer], path: Path) -> None:
-    """Restore what `save_optimizers` wrote into optimizers of the same shape."""
+    """Restore the output of `save_optimizers` into optimizers of the same shape."""
     tensors = load_file(path)
     for number, optimizer in enumerate(optimizers):
         current = optimizer.state_dict()

@@ -1,4 +1,4 @@
-"""One micro-batch through the model: from ids to log-probs and entropies of the sampled tokens."""
+"""`score_batch`: runs one micro-batch through the model, from ids to log-probs and entropies of the sampled tokens."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Compute = Literal["float32", "bfloat16"]
 
 
 def computing(compute: Compute, device: torch.device) -> torch.autocast:
-    """Context of the passes of one update: matrix products in `compute`, weights cast once for all of them.
+    """Context of the passes of one update: matrix products in `compute`, with weights cast once for all of them.
 
-    Master weights, norms, sums and the optimizer stay in float32. Leave it before the weights change.
+    Master weights, norms, sums and the optimizer stay in float32. Leave the context before the weights change.
     """
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=compute == "bfloat16")
 
@@ -28,8 +28,8 @@ def computing(compute: Compute, device: torch.device) -> torch.autocast:
 def hidden_states(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
     """Last hidden states at the cells that predict a sampled token, [S, H].
 
-    Padded rows stand one below the other, padding on the right, and attention is causal, so no mask is needed (public
-    fault B26). Rows laid end to end need attention over spans, so that none sees another (B27).
+    Padded rows are stacked with padding on the right, and attention is causal, so no mask is needed (public fault
+    B26). Concatenated rows require attention over spans, which isolates them (B27).
     """
     device = model.device
     ids = torch.from_numpy(batch.ids).to(device)
@@ -53,7 +53,7 @@ def score_batch(
     *,
     entropy_grad: bool = False,
 ) -> TokenScores:
-    """Log-prob and entropy of every sampled token; the log-prob with gradient, the entropy where asked for."""
+    """Log-prob and entropy of every sampled token; the log-prob with gradient, the entropy on request."""
     targets = torch.from_numpy(batch.target_S).to(model.device)
     hidden_SH = _for_head(hidden_states(model, batch))
     return token_scores(hidden_SH, head_weight(model), targets, temperature, entropy_grad=entropy_grad)
@@ -67,7 +67,7 @@ def table_batch(model: PreTrainedModel, batch: MicroBatch, temperature: float) -
 
 
 def _for_head(hidden_SH: Tensor) -> Tensor:
-    """Where products are in half precision, so are those of the head; what they add up to stays float32."""
+    """Cast hidden states for the head to half precision if products use it; sums stay in float32."""
     if torch.is_autocast_enabled(hidden_SH.device.type):
         return hidden_SH.to(torch.get_autocast_dtype(hidden_SH.device.type))
     return hidden_SH

@@ -1,7 +1,7 @@
-"""`Row`: what training needs of one kept rollout. No re-tokenisation, no silent drop.
+"""`Row`: the training data of one kept rollout, without re-tokenisation or silent drops.
 
-A token is trainable exactly if the policy sampled it here, i.e. the engine reported its log-prob; its role
-in the conversation does not matter (public fault B23). Ids are taken as sampled, never from text (B9).
+A token is trainable exactly if the policy sampled it in this run, i.e. the engine reported its log-prob; its role in
+the conversation does not matter (public fault B23). Ids are those that the engine sampled, never from text (B9).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from records.trajectory import IdsSource, Rollout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What training needs of one kept rollout."""
+    """The training data of one kept rollout."""
 
     ids: Sequence[int]
     mask: Sequence[bool]
-    """True where the token was sampled, i.e. enters the loss. mask[t] belongs to ids[t]."""
+    """True for a sampled token, which enters the loss. mask[t] belongs to ids[t]."""
     logprob: Sequence[float]
     """Behaviour log-probs, aligned with ids."""
     advantage: float
@@ -30,20 +30,20 @@ class Row:
 
 
 class Unusable(StrEnum):
-    """Why a rollout gives no row."""
+    """Reason why a rollout gives no row."""
 
     ABORTED = "aborted"
-    """The infrastructure lost it."""
+    """The infrastructure lost the rollout."""
     EMPTY = "empty"
-    """No sampled token: an empty response, or one of tool text only."""
+    """No sampled token: an empty response, or tool text only."""
     BROKEN_LOGPROB = "broken_logprob"
     """The engine reported a log-prob that is not finite for a sampled token."""
 
 
 def unusable(rollout: Rollout) -> Unusable | None:
-    """Why a rollout cannot be trained; None where it can.
+    """Reason why a rollout cannot be trained, or None.
 
-    Ask before selection, so that it moves no baseline (B17).
+    Call this before selection: the rollout then changes no baseline (B17).
 
     >>> from records.trajectory import Rollout, StopReason
     >>> key = dict(run="", checkpoint="", benchmark="rl1", problem="a", sample=0)
@@ -61,16 +61,16 @@ def unusable(rollout: Rollout) -> Unusable | None:
 
 
 def row_of(rollout: Rollout, advantage: float) -> Row:
-    """Turn one usable rollout into a row.
+    """Convert one usable rollout to a row.
 
     Args:
         rollout: ids, mask and behaviour log-probs exactly as sampled.
-        advantage: its group-normalised advantage.
+        advantage: group-normalised advantage of the rollout.
 
     Raises:
-        ValueError: ids are re-tokenised; lists differ in length; a prompt token is marked as sampled; the
-            sampling was truncated (top_p < 1: behaviour log-probs then disagree with a full softmax, B14)
-            or greedy; the rollout is unusable; the advantage is not finite.
+        ValueError: ids are re-tokenised; lists differ in length; a prompt token is marked as sampled; sampling was
+            truncated (top_p < 1: behaviour log-probs then disagree with a full softmax, B14) or greedy; the rollout
+            is unusable; the advantage is not finite.
 
     >>> from records.trajectory import Rollout, StopReason
     >>> row = row_of(Rollout(run="", checkpoint="", benchmark="rl1", problem="a", sample=0, ids=[5, 6, 7],

@@ -34,7 +34,7 @@ class Bracket(Family):
 
 
 class DigitSum(Family):
-    """Digits of a power, added."""
+    """Sum of the digits of a power."""
 
     name = "digit_sum"
     topic = "arithmetic"
@@ -65,11 +65,11 @@ class DigitSum(Family):
 
 
 class SquareList(Family):
-    """Squares of a long list of numbers, added: the long family.
+    """Sum of the squares of a long list of numbers: the long family.
 
-    The taught program names every number twice, about six tokens each, so 10 to 30 numbers need about 115 to
-    240 tokens of response: three quarters are too long for the first stage's budget of 144, a quarter for the
-    second's of 208, none for the third's of 288 unless a call fails. The question takes half as many tokens.
+    The taught program names every number twice, about six tokens each: 10 to 30 numbers need about 115 to 240
+    tokens of response. Three quarters exceed the first stage's budget of 144, a quarter the second's of 208, and
+    none the third's of 288 unless a call fails. The question takes half as many tokens.
     """
 
     name = "square_list"

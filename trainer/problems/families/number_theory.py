@@ -39,7 +39,7 @@ class PowerMod(Family):
 
 
 class Lcm(Family):
-    """Least common multiple of two numbers that share a factor (so that the product is wrong)."""
+    """Least common multiple of two numbers with a common factor, so their product is wrong."""
 
     name = "lcm"
     topic = "number theory"

@@ -1,6 +1,6 @@
-"""Families of the family test ring: neither these questions nor their wordings occur in SFT, train or dev.
+"""Families of the family test ring: these questions and wordings do not occur in SFT, train or dev.
 
-The first three are near what is taught (a known shape, another quantity), the others far from it.
+The first three resemble taught families (a known form, another quantity); the others do not.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Triangle(Family):
         return abs((c - a) * (f - b) - (e - a) * (d - b))
 
     def check(self, params: Params) -> int:
-        # Pick: 2 A = 2 I + B - 2 with I lattice points inside and B on the border.
+        # Pick's theorem: 2 A = 2 I + B - 2 with I lattice points inside and B on the border.
         a, b, c, d, e, f = params
         corners = [(a, b), (c, d), (e, f)]
         edges = list(zip(corners, corners[1:] + corners[:1], strict=True))

@@ -8,7 +8,7 @@ from trainer.problems.family import Family, Params
 
 
 class Bags(Family):
-    """a bags of b, less c."""
+    """a bags of b, minus c."""
 
     name = "bags"
     topic = "word problems"
@@ -41,7 +41,7 @@ class Bags(Family):
 
 
 class Tickets(Family):
-    """How many of n tickets were dear ones."""
+    """Number of adults among n tickets with two prices."""
 
     name = "tickets"
     topic = "word problems"

@@ -1,4 +1,4 @@
-"""Baseline: a central queue and at most so many rollouts per engine, a number tuned by hand."""
+"""`FixedCapPolicy`: a baseline with a central queue and a hand-tuned cap of rollouts per engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FixedCapPolicy:
             raise ValueError(f"cap {cap}: must be 1 or more")
         self._cap = cap
         self._num_rollouts = [0] * num_engines
-        # Entries (rollouts, engine); one that disagrees with _num_rollouts is stale and skipped.
+        # Entries are (rollouts, engine); an entry that disagrees with _num_rollouts is stale and skipped.
         self._fewest = [(0, engine) for engine in range(num_engines)]
         self._engine_of: dict[str, int] = {}
         self._queue = AdmissionQueue()

@@ -1,4 +1,4 @@
-"""Baseline: each turn goes to the engine with the fewest turns in flight; no queue, no memory of caches."""
+"""`LeastInFlightPolicy`: a baseline that sends each turn to the engine with the fewest turns in flight."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trainer.scheduling.policy import LOST, Arrival, Assignment
 
 
 class LeastInFlightPolicy:
-    """Counts turns, not tokens; ties go to the lower number. A turn may land away from its cache."""
+    """Counts turns, not tokens; ties go to the lower number. Without queue; a turn may leave its cache behind."""
 
     def __init__(self, num_engines: int) -> None:
         self._num_in_flight = [0] * num_engines
-        # Entries (in flight, engine); one that disagrees with _num_in_flight is stale and skipped.
+        # Entries are (in flight, engine); an entry that disagrees with _num_in_flight is stale and skipped.
         self._least = [(0, engine) for engine in range(num_engines)]
         self._engine_of: dict[str, int] = {}
 
@@ -30,7 +30,7 @@ class LeastInFlightPolicy:
 
     def on_turn_end(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         engine = self._engine_of.pop(session, None)
-        if engine is not None:  # else it was lost in this cycle
+        if engine is not None:  # None: the engine was lost in this cycle
             self._count(engine, -1)
         return []
 

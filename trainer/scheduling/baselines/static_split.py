@@ -1,4 +1,4 @@
-"""Baseline: every rollout gets its engine up front, as in single-program trainers (verl 0.2)."""
+"""`StaticSplitPolicy`: a baseline that fixes each rollout's engine in advance (single-program trainers, verl 0.2)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from trainer.scheduling.policy import Arrival, Assignment
 
 
 class StaticSplitPolicy:
-    """Deals rollouts out evenly and never moves one; an engine queues what it cannot hold.
+    """Distributes rollouts evenly and never moves one; an engine queues what it cannot hold.
 
     Args:
-        num_engines: engines to deal to.
-        together: deal whole groups, so siblings share an engine; otherwise each run of `num_engines`
-            arrivals is dealt in an order drawn from `seed`.
-        seed: of the shuffle.
+        num_engines: number of engines.
+        together: assign whole groups, so siblings share an engine; otherwise each run of `num_engines` arrivals
+            goes out in an order drawn from `seed`.
+        seed: seed of the shuffle.
     """
 
     def __init__(self, num_engines: int, *, together: bool, seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Baseline: a rollout stays where its cache is; new ones go to the engine with the fewest rollouts."""
+"""`StickyPolicy`: a baseline that keeps a rollout with its cache; new ones go to the least loaded engine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trainer.scheduling.policy import LOST, Arrival, Assignment
 
 
 class StickyPolicy:
-    """Counts rollouts from their first turn to their end; ties go to the lower number."""
+    """Load: rollouts from their first turn to their end; ties go to the lower number."""
 
     def __init__(self, num_engines: int) -> None:
         self._num_rollouts = [0] * num_engines
-        # Entries (rollouts, engine); one that disagrees with _num_rollouts is stale and skipped.
+        # Entries are (rollouts, engine); an entry that disagrees with _num_rollouts is stale and skipped.
         self._fewest = [(0, engine) for engine in range(num_engines)]
         self._engine_of: dict[str, int] = {}
 

@@ -1,4 +1,4 @@
-"""Clocks that are injected, so that live and simulated runs share code."""
+"""`SimulatedClock`: the injected clock of a simulation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class SimulatedClock:
-    """Stands where the event loop puts it. Callable like `time.monotonic`.
+    """Clock that the event loop sets. Callable like `time.monotonic`.
 
     >>> clock = SimulatedClock()
     >>> clock.move_to(2.5)
@@ -21,7 +21,7 @@ class SimulatedClock:
         return self.now_s
 
     def move_to(self, t: float) -> None:
-        """Go forward to `t`; never back."""
+        """Advance to `t`; an earlier time is an error."""
         if t < self.now_s:
             raise ValueError(f"a clock at {self.now_s} s cannot go back to {t} s")
         self.now_s = t

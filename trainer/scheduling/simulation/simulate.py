@@ -1,7 +1,6 @@
-"""Discrete-event simulation of one rollout batch on many engines. Every number it gives is simulated.
+"""`simulate`: discrete-event simulation of one rollout batch on many engines. All its numbers are simulated.
 
-The policy under test is the class that live runs use, fed the same records by the same calls; only engines,
-tools and the clock are models.
+The policy is the class that live runs use, with the same calls and records; engines, tools and the clock are models.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from trainer.scheduling.simulation.workload import RolloutWork, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The simulated machines. Defaults: 64 engines with the cache of an H200 beside a 14.8B model."""
+    """The simulated machines. Defaults: 64 engines with the cache of an H200 that holds a 14.8B model."""
 
     num_engines: int = 64
     capacity_tokens: int = 507_000
     cost: StepCost = field(default_factory=StepCost)
     tool_workers: int = 4096
-    """Tool calls that run at once; more wait their turn."""
+    """Tool calls that run at once; the others wait."""
     synchronised_tools: bool = False
     """Tools start only when no engine has a turn left, and turns only when no tool runs."""
 
@@ -61,7 +60,7 @@ class _Progress:
 
 
 class Simulation:
-    """One batch under one policy; `run` once."""
+    """One batch under one policy; call `run` once."""
 
     def __init__(self, workload: Workload, policy: Policy, cluster: Cluster) -> None:
         self.clock = SimulatedClock()
@@ -74,7 +73,7 @@ class Simulation:
         self._workload, self._policy, self._cluster = workload, policy, cluster
         self._progress = {work.session: _Progress(work, 0, work.prompt_tokens) for work in workload.rollouts}
         self._events: list[tuple[float, int, int, str]] = []
-        """(time, order, engine or -1, session that is back from its tool); an engine's event is valid if newest."""
+        """(time, order, engine or -1, session that returns from its tool); only an engine's newest event is valid."""
         self._num_events = 0
         self._newest = [-1] * cluster.num_engines
         self._touched: set[int] = set()
@@ -86,7 +85,7 @@ class Simulation:
         self.num_ended = 0
 
     def run(self) -> Outcome:
-        """Simulate to the last rollout's end. RuntimeError if the policy leaves a rollout unassigned."""
+        """Simulate until the last rollout ends. Raises RuntimeError if the policy leaves a rollout unassigned."""
         for work in self._workload.rollouts:
             self._arrive(work.session, first=True)
         for engine in self.engines:
@@ -206,10 +205,10 @@ def simulate(workload: Workload, policy: Policy, cluster: Cluster) -> Outcome:
 
 
 def lower_bound_s(workload: Workload, cluster: Cluster) -> float:
-    """Simulated seconds that no policy can beat: the work spread evenly, or the longest rollout alone.
+    """Simulated seconds that no policy can undercut: an even spread of the work, or the longest rollout alone.
 
-    Each sampled token reads its context once. A step caches at most `capacity_tokens`, so there are at
-    least (tokens read / capacity) engine steps, each of at least the one-row base time.
+    Each sampled token reads its context once. A step caches at most `capacity_tokens`, so there are at least
+    (tokens read / capacity) engine steps, each at least as long as a step of one row.
     """
     cost = cluster.cost
     read = 0

@@ -1,9 +1,9 @@
-"""One engine of the simulator: continuous batching with a paged cache, advanced in jumps.
+"""`SimulatedEngine`: one engine with continuous batching and a paged cache, advanced from event to event.
 
-Every running row gains one token per step, and a step's time is linear in the cached tokens, so the time of
-k steps is a closed form: state changes only where a turn ends, a turn arrives, or the cache is full.
-Full cache: parked contexts are dropped oldest first, then the last admitted row is preempted, recomputed
-later at full price, and nothing is admitted in that step (as vLLM does).
+Every running row gains one token per step, and the time of a step is linear in the cached tokens. The time of k steps
+is therefore a closed form until a turn ends, a turn arrives, or the cache is full. With a full cache the engine drops
+the oldest parked contexts, then preempts the last admitted row, which is recomputed later at full cost, and admits
+nothing in that step (as vLLM).
 
 Not modelled: prompts shared by siblings, block rounding, prefill mixed into decode steps.
 """
@@ -21,20 +21,20 @@ from trainer.engines.requests import EngineReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
-    """Seconds of engine work, a roofline; not fitted to hardware. Defaults: a 14.8B model on an H200, bf16."""
+    """Seconds of engine work, a roofline without a fit to hardware. Defaults: a 14.8B model on an H200, bf16."""
 
     overhead_s: float = 3e-3
     """Host work per step."""
     weights_s: float = 29.5e9 / 4.8e12
-    """Reading the weights once."""
+    """Time to read the weights once."""
     row_s: float = 2 * 14.8e9 / (0.5 * 989e12)
-    """Matrix products of one row; they hide behind the weights until the batch is large."""
+    """Matrix products of one row; hidden by the read of the weights until the batch is large."""
     cached_token_s: float = 160 * 1024 / 4.8e12
-    """Reading one cached token's keys and values."""
+    """Time to read one cached token's keys and values."""
     prefill_token_s: float = 2 * 14.8e9 / (0.5 * 989e12)
 
     def base_s(self, num_running: int) -> float:
-        """A step of `num_running` rows without their caches."""
+        """Time of a step of `num_running` rows without their caches."""
         return self.overhead_s + max(self.weights_s, num_running * self.row_s)
 
 
@@ -42,7 +42,7 @@ class StepCost:
 class _Row:
     session: str
     context: int
-    """Tokens when admitted."""
+    """Tokens at admission."""
     first_step: int
     last_step: int
 
@@ -56,7 +56,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class EngineTotals:
-    """What an engine did, for the study."""
+    """Counters of one engine for the study."""
 
     busy_s: float = 0.0
     num_steps: int = 0
@@ -70,7 +70,7 @@ class EngineTotals:
 
 
 class SimulatedEngine:
-    """Counterpart of `LocalEngine` on simulated time; the loop calls `advance` at each `next_event_s`."""
+    """Counterpart of `LocalEngine` in simulated time; the loop calls `advance` at each `next_event_s`."""
 
     def __init__(
         self, *, engine: int, capacity_tokens: int, cost: StepCost, clock: Callable[[], float]
@@ -78,7 +78,7 @@ class SimulatedEngine:
         self.totals = EngineTotals()
         self._engine, self._capacity, self._cost, self._clock = engine, capacity_tokens, cost, clock
         self._t = 0.0
-        """Time of the last step's end."""
+        """End of the last step."""
         self._step = 0
         self._rows: dict[str, _Row] = {}
         self._ends: list[tuple[int, int, _Row]] = []
@@ -91,14 +91,14 @@ class SimulatedEngine:
         self._seen: set[str] = set()
 
     def submit(self, session: str, context: int, num_new: int) -> None:
-        """Queue a turn at the clock's time; it can start at the next step boundary."""
+        """Queue a turn at the clock's time; it starts at the next step boundary at the earliest."""
         if context + num_new > self._capacity:
             raise ValueError(f"{session}: {context + num_new} tokens exceed the capacity {self._capacity}")
         self._walk(self._clock())
         self._waiting.append(_Waiting(session, context, num_new))
 
     def release(self, session: str) -> None:
-        """Forget a parked context."""
+        """Drop a parked context."""
         self._seen.discard(session)
         self._parked_tokens -= self._parked.pop(session, 0)
 
@@ -114,7 +114,7 @@ class SimulatedEngine:
         )
 
     def next_event_s(self) -> float | None:
-        """When the next turn ends or the cache is full, all else equal; None while idle."""
+        """Time at which the next turn ends or the cache is full without new arrivals; None while idle."""
         self._walk(self._clock())
         if self._rows and not self._steps_to_event():
             return self._t
@@ -124,7 +124,7 @@ class SimulatedEngine:
         return self._t + self._time_of(self._steps_to_event())
 
     def advance(self) -> list[tuple[str, int]]:
-        """Reach the clock's time, at which an event is due; return ended (session, context) in order."""
+        """Advance to the clock's time, at which an event is due; return ended (session, context) in order."""
         self._walk(self._clock())
         ended = []
         while self._ends and (self._ends[0][0] <= self._step or self._stale(self._ends[0][2])):
@@ -138,7 +138,7 @@ class SimulatedEngine:
             ended.append((row.session, context))
         return ended
 
-    # --- inside ------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------
 
     @property
     def _cached(self) -> int:
@@ -168,7 +168,7 @@ class SimulatedEngine:
         return self._prefill_s + steps * linear + rate * len(self._rows) * steps * (steps + 1) / 2
 
     def _walk(self, t: float) -> None:
-        """Do whole steps until the first boundary at or after `t`, but not past an event."""
+        """Take whole steps until the first boundary at or after `t`, but not past an event."""
         if not self._rows:
             if not self._waiting:
                 self._t = max(self._t, t)
@@ -180,7 +180,7 @@ class SimulatedEngine:
             self._take_steps(steps)
 
     def _steps_within(self, seconds: float) -> int:
-        """Fewest steps, at least one, that take `seconds` or more (a hair of rounding forgiven)."""
+        """Fewest steps, at least one, that take `seconds` or more, within rounding."""
         seconds -= self._prefill_s + 1e-9
         if seconds <= 0:
             return 1
@@ -206,7 +206,7 @@ class SimulatedEngine:
         return self._cached + len(self._rows) + tokens <= self._capacity
 
     def _make_room(self) -> bool:
-        """Let each running row add a token; True if one had to be preempted."""
+        """Let each running row add a token; True if a row was preempted."""
         preempted = False
         while not self._fits(0):
             if self._parked:
@@ -224,7 +224,7 @@ class SimulatedEngine:
         self.totals.num_preemptions += 1
 
     def _start_waiting(self) -> None:
-        """Admit from the head of the queue what fits, at a step boundary."""
+        """Admit what fits from the head of the queue, at a step boundary."""
         if self._rows and self._make_room():
             return
         while self._waiting:

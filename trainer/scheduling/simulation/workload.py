@@ -1,7 +1,7 @@
-"""Synthetic rollout batches for the simulator: lengths, turns and tool times drawn from a seed.
+"""`synthetic`: rollout batches for the simulator, with lengths, turns and tool times drawn from a seed.
 
-Synthetic means: no trace of a real run. The spread of lengths and what siblings share follow the sizes in
-docs/scheduler.md; mean and cap are those of the paper's stages 1 and 2 (8K and 12K).
+No trace of a real run is used. The spread of lengths and the share common to siblings are those of docs/scheduler.md;
+mean and cap are those of the paper's stages 1 and 2 (8K and 12K).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import log
 from random import Random
 
 SPREAD = 0.8
-"""Standard deviation of log response length; half its variance is the problem's, shared by siblings."""
+"""Standard deviation of log response length; half of the variance belongs to the problem and is shared by siblings."""
 MEAN_TOOL_S = 0.3
 """Paper section 3.1: a tool call takes 0.3 s on average."""
 
@@ -27,7 +27,7 @@ class TurnWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutWork:
-    """What one rollout will do; a policy never sees it."""
+    """Script of one rollout; a policy never sees it."""
 
     session: str
     group: str
@@ -41,7 +41,7 @@ class RolloutWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A batch of rollouts, all there at time 0, siblings one after another."""
+    """A batch of rollouts, all present at time 0, siblings in sequence."""
 
     name: str
     max_response: int
@@ -73,7 +73,7 @@ def synthetic(
 
 
 def _turns(rng: Random, length: int) -> tuple[TurnWork, ...]:
-    """Cut a response of `length` tokens, tool responses included, into turns of unequal size."""
+    """Split a response of `length` tokens, tool responses included, into turns of unequal size."""
     count = min(rng.randint(1, 5), 1 + length // 128)
     tool_tokens = [min(rng.randint(10, 150), length // (2 * count)) for _ in range(count - 1)] + [0]
     shares = [rng.expovariate(1.0) + 0.05 for _ in range(count)]

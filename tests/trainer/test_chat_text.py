@@ -16,7 +16,7 @@ from tests.trainer.tiny_checkpoint import TEXT, VOCAB
 from trainer.rollout.chat import OPENING, TAGS, TURN_END, ChatFormat, parse_turn, response_text
 from trainer.rollout.chat_text import ChatText, live, turn_text
 from trainer.rollout.tokenizer import SPECIAL, FolderCodec, train_tokenizer
-from trainer.rollout.user_tool import OwnTool
+from trainer.rollout.user_tool import UserTool
 from trainer.sft.corpus import Document, DocumentTurn, row_of_document
 
 MORE = (
@@ -115,7 +115,7 @@ def test_a_tool_response_holds_the_control_tokens_of_the_conversation_alone(code
 def test_the_schema_of_a_users_tool_is_foreign() -> None:
     codec = CODECS["qwen"]
     made = [
-        ChatFormat(system="full", tool_name="t", own=OwnTool(module="m", name="t", schema=text))
+        ChatFormat(system="full", tool_name="t", own=UserTool(module="m", name="t", schema=text))
         for text in ("{}", EVERYTHING)
     ]
     plain, hostile = (controls(codec, codec.encode(chat.prompt("q"))) for chat in made)

@@ -14,10 +14,10 @@ from records.tool_call import Limits, Status, ToolCall
 from records.trajectory import CallKind
 from sandbox import EqualCalls, Sandbox
 from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
-from trainer.rollout.chat import TURN_END, parse_own, rollout_chat
+from trainer.rollout.chat import TURN_END, parse_user_call, rollout_chat
 from trainer.rollout.task import Task
 from trainer.rollout.tool import open_tool
-from trainer.rollout.user_tool import load_own_tool
+from trainer.rollout.user_tool import load_user_tool
 
 MODULE = "tests.trainer.example_tool"
 
@@ -80,9 +80,9 @@ def test_a_deterministic_run_records_calls_near_their_limit(
 
 
 def test_arguments_that_are_no_object_are_the_models_mistake() -> None:
-    parsed = parse_own(call("[12]"), "count_divisors")
+    parsed = parse_user_call(call("[12]"), "count_divisors")
     assert (parsed.call, "arguments (object)" in parsed.error) == (CallKind.PARSE_ERROR, True)
-    assert parse_own(call('{"n": 1}', name="other"), "count_divisors").call is CallKind.UNKNOWN_TOOL
+    assert parse_user_call(call('{"n": 1}', name="other"), "count_divisors").call is CallKind.UNKNOWN_TOOL
 
 
 @pytest.mark.parametrize("module", ["no_such_tool", "json"])
@@ -90,7 +90,7 @@ def test_a_module_that_is_no_tool_is_refused_in_one_line(module: str) -> None:
     with pytest.raises(
         ConfigError, match=r"rollout\.tool\.own = .*NAME, DESCRIPTION, PARAMETERS and run"
     ) as told:
-        load_own_tool(module)
+        load_user_tool(module)
     assert "\n" not in str(told.value)
 
 

@@ -11,7 +11,7 @@ import pytest
 from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import VerdictKind
-from trainer.rollout.chat import parse_own, parse_turn
+from trainer.rollout.chat import parse_user_call, parse_turn
 from trainer.selection.reward import well_formed
 from trainer.selection.roc import p_format
 from verifier.answers.extract import extract, extract_letter, without_end_marks
@@ -167,7 +167,7 @@ def test_a_first_closing_tag_ends_the_reasoning_and_a_stray_one_is_text() -> Non
 )
 def test_json_that_no_program_should_meet_is_the_models_mistake(arguments: str, kind: CallKind) -> None:
     text = f'<tool_call>{{"name": "run", "arguments": {arguments}}}</tool_call>'
-    for parse in (parse_turn, parse_own):
+    for parse in (parse_turn, parse_user_call):
         assert parse(f"</reason>{text}", "run").call is kind
     if kind is CallKind.PARSE_ERROR:
         with pytest.raises(NoCalls):
@@ -219,7 +219,7 @@ def test_only_answers_that_are_said_count_for_penalty_and_form() -> None:
 def readings(text: str) -> None:
     """Everything that reads a turn."""
     parse_turn(text, "run")
-    parse_own(text, "run")
+    parse_user_call(text, "run")
     for opened in (False, True):
         extract(text, opened=opened)
     extract_letter(text)

@@ -1,10 +1,10 @@
-"""Incremental decoding of Llama, Qwen2 and Qwen3 weights in few, large kernels.
+"""`Decoder`: incremental decoding of Llama, Qwen2 and Qwen3 weights in few, large kernels.
 
-Training always uses transformers' modules; this is for generation only. What differs from them: q, k, v and
-gate, up are one matrix each; weights lie [in, out] (a plain product is up to twice as fast as `linear` at
-these sizes on a CPU); the two halves that rotary embedding pairs are interleaved, so that rotating is one
-complex product; the attention scale is folded into q. None of this changes a score beyond rounding, and
-`Decoder.check` compares with the transformers module before any weight is used.
+Training always uses transformers' modules; the decoder is for generation only. It differs from them as follows: q, k, v
+and gate, up are one matrix each; weights are stored [in, out], because a plain product is up to twice as fast as
+`linear` at these sizes on a CPU; the halves that rotary embedding pairs are interleaved, so a rotation is one complex
+product; q contains the attention scale. These changes affect scores by rounding only, and `check` compares the decoder
+with the transformers module before any weight is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trainer.weights import one_line, read_model
 Ids = Sequence[int] | NDArray[np.int64]
 
 TOLERANCE = 1e-4
-"""Most that a log-prob may differ from transformers' (nats), for scores up to `_USUAL_SCORE`.
+"""Largest difference from transformers' log-probs (nats), for scores up to `_USUAL_SCORE`.
 
 Rounding alone reached 1.4e-5 on one of six SFT checkpoints of tiny; an epsilon of 1e-5 in the norms gives 9e-4.
 """
@@ -38,7 +38,7 @@ _USUAL_SCORE = 10.0
 _ARCHITECTURES = ("llama", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 _ROWS_PER_CHUNK = 128
-"""Rows that attend together: each chunk stops at its own longest row, and its scores stay in the cache."""
+"""Rows that attend together: each chunk stops at its longest row, and its scores stay in the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Shape:
 
     @classmethod
     def from_config(cls, config: PreTrainedConfig) -> Shape:
-        """Read a transformers config; ValueError names what this decoder cannot do."""
+        """Read a transformers config. Raises ValueError with the feature that this decoder does not support."""
         if config.model_type not in _ARCHITECTURES:
             raise ValueError(
                 f"model_type {config.model_type!r}: the local engine decodes {', '.join(_ARCHITECTURES)}; "
@@ -64,7 +64,7 @@ class Shape:
         if getattr(config, "use_sliding_window", False):
             raise ValueError("use_sliding_window: the local engine has full attention only")
         if config.hidden_act != "silu":
-            raise ValueError(f"hidden_act {config.hidden_act!r}: the local engine knows silu only")
+            raise ValueError(f"hidden_act {config.hidden_act!r}: the local engine supports silu only")
         if getattr(config, "mlp_bias", False):
             raise ValueError("mlp_bias: the local engine has no bias in the feed-forward layers")
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -124,7 +124,7 @@ class Decoder:
     def from_folder(
         cls, folder: Path, *, max_len: int, device: torch.device | str, dtype: torch.dtype
     ) -> Decoder:
-        """Load a whole Hugging Face folder and check it against transformers. ConfigError when it cannot be decoded."""
+        """Load a whole Hugging Face folder and check it against transformers. Raises ConfigError on failure."""
         try:
             if (folder / "config.json").is_file():  # before gigabytes are read
                 Shape.from_config(AutoConfig.from_pretrained(folder, local_files_only=True))
@@ -132,7 +132,7 @@ class Decoder:
             return cls.from_model(model, max_len=max_len, device=device, dtype=dtype)
         except ConfigError:
             raise
-        except Exception as error:  # of any kind: whatever its files hold, the folder is at fault
+        except Exception as error:  # any exception: every one means that the folder cannot be read
             raise ConfigError(f"{folder}: {one_line(error)}") from None
 
     @classmethod
@@ -154,7 +154,7 @@ class Decoder:
         device: torch.device | str,
         dtype: torch.dtype,
     ) -> Decoder:
-        """Take a transformers state dict and check it against the module that it belongs to."""
+        """Take a transformers state dict and check it against its module."""
         Shape.from_config(config)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
         missing, unexpected = model.load_state_dict(state, strict=False)
@@ -184,7 +184,7 @@ class Decoder:
         """Cache the keys and values of `suffixes[i]`, which continues row `rows[i]` at position `starts[i]`.
 
         Computes no scores: the last token of a context is fed to `step`. Rows are padded on the right to
-        the longest suffix; a real token never sees a pad, because pads come later (public fault B26).
+        the longest suffix; a real token never sees padding, which comes later (public fault B26).
         """
         ids_NS, length_N = _pad(suffixes, self.device)
         rows_N = torch.tensor(rows, device=self.device)
@@ -213,7 +213,7 @@ class Decoder:
     def step(self, cache: KVCache, tokens_N: Tensor, position_N: Tensor) -> Tensor:
         """Feed one token to each of the first N rows of the cache; return scores [N, V].
 
-        `tokens_N[i]` goes to position `position_N[i]` of row i and sees positions up to its own.
+        `tokens_N[i]` goes to position `position_N[i]` of row i and attends up to its own position.
         """
         index = cache.flat_index(torch.arange(len(tokens_N), device=self.device), position_N)
         chunks = _chunks(position_N)
@@ -269,8 +269,8 @@ _CHECK_ROWS, _CHECK_LEN = 3, 12
 def check(decoder: Decoder, model: PreTrainedModel) -> float:
     """Compare next-token log-probs with the transformers module on random ids, prefilled and stepped.
 
-    Returns the largest difference in nats, for log-probs below -1 as a share of their size (a float32 has seven
-    digits, and a trained model scores unlikely tokens at -30); ValueError above `TOLERANCE`.
+    Returns the largest difference in nats, for log-probs below -1 relative to their size (float32 has seven digits,
+    and a trained model scores unlikely tokens at -30). Raises ValueError above `TOLERANCE`.
     """
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(decoder.shape.vocab, (_CHECK_ROWS, _CHECK_LEN), generator=generator)
@@ -297,10 +297,10 @@ def check(decoder: Decoder, model: PreTrainedModel) -> float:
 
 
 def _rotation(config: PreTrainedConfig, max_len: int, device: torch.device) -> Tensor:
-    """Unit complex numbers [max_len, head dim / 2] that turn a pair at each position."""
+    """Unit complex numbers [max_len, head dim / 2] that rotate a pair at each position."""
     kind = config.rope_parameters["rope_type"]
     if kind not in _STATIC_ROPE:
-        raise ValueError(f"rope_type {kind!r}: the local engine knows {', '.join(_STATIC_ROPE)}")
+        raise ValueError(f"rope_type {kind!r}: the local engine supports {', '.join(_STATIC_ROPE)}")
     if kind == "default":
         head_dim = Shape.from_config(config).head_dim
         exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
@@ -332,7 +332,7 @@ def _pad(suffixes: Sequence[Ids], device: torch.device) -> tuple[Tensor, Tensor]
 
 
 class _Weights:
-    """Takes tensors out of a transformers state dict in the decoder's layout."""
+    """Takes tensors from a transformers state dict in the decoder's layout."""
 
     def __init__(
         self, state: Mapping[str, Tensor], shape: Shape, device: torch.device, dtype: torch.dtype
@@ -348,7 +348,7 @@ class _Weights:
         return self._state[name].detach().to(device="cpu", dtype=torch.float32)
 
     def place(self, tensor: Tensor) -> Tensor:
-        # A clone, never a view: the trainer goes on changing its own tensors in place.
+        # A clone, never a view: the trainer keeps changing its tensors in place.
         return tensor.to(device=self._device, dtype=self._dtype, copy=True).contiguous()
 
     def take(self, name: str) -> Tensor:
@@ -376,7 +376,7 @@ class _Weights:
         )
 
     def _qkv(self, prefix: str, kind: str, *, scaled: bool) -> Tensor:
-        """q, k, v stacked along their outputs: heads interleaved, q scaled where no norm follows."""
+        """q, k, v stacked along their outputs: heads interleaved, q scaled unless a norm follows."""
         q, k, v = (self.raw(f"{prefix}self_attn.{part}_proj.{kind}") for part in "qkv")
         q, k = (self._interleave(part) for part in (q, k))
         return torch.cat([q * self._shape.head_dim**-0.5 if scaled else q, k, v])

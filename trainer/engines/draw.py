@@ -1,9 +1,9 @@
-"""Drawing the next token: one uniform number per row, from the row's own seed and step.
+"""`sample`: draws the next token of each row by one uniform number from the row's seed and step.
 
-The stream of a row never depends on its batch (public fault B30: the same seed in every replica gave
-duplicate samples). Log-probs are those of the full softmax at temperature T, which is what training
-recomputes; `top_p` below 1 narrows what can be drawn, for evaluation only, and leaves log-probs alone
-(public fault B14: engines that renormalise leak log(mass) into the ratio).
+The stream of a row never depends on its batch (public fault B30: the same seed in every replica gave duplicate
+samples). Log-probs are those of the full softmax at temperature T, which training recomputes. For evaluation only,
+`top_p` below 1 narrows the draw and leaves log-probs unchanged (public fault B14: engines that renormalise leak
+log(mass) into the ratio).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MASK_64 = (1 << 64) - 1
 
 
 def seed_words(seeds: Sequence[int]) -> NDArray[np.uint64]:
-    """Seeds as 64-bit words; longer or negative ones are folded by their lowest 64 bits."""
+    """Seeds as 64-bit words; longer or negative ones keep their lowest 64 bits."""
     return np.array([seed & _MASK_64 for seed in seeds], dtype=np.uint64)
 
 
 def uniforms(seed_N: NDArray[np.uint64], step_N: NDArray[np.int64]) -> NDArray[np.float64]:
-    """One number in [0, 1) per row: splitmix64 of (seed, step), counter-based, so any order gives the same.
+    """One number in [0, 1) per row: splitmix64 of (seed, step), counter-based, so any order gives the same numbers.
 
-    The seed is mixed before the counter is added, so that neighbouring seeds do not share a sequence.
+    The seed is mixed before the counter is added; neighbouring seeds therefore share no sequence.
 
     >>> alone = uniforms(seed_words([7]), np.array([3]))
     >>> bool(alone[0] == uniforms(seed_words([1, 7]), np.array([3, 3]))[1])
@@ -52,10 +52,10 @@ def sample(
     """Draw one token per row by inverting the cumulative distribution.
 
     Args:
-        logits_NV: raw scores; computed on in float32.
+        logits_NV: raw scores; converted to float32.
         uniform_N: numbers in [0, 1).
-        temperature: 0 takes the most likely token, and log-probs are then those at temperature 1.
-        top_p: draw only among the most likely tokens that together hold this mass.
+        temperature: 0 takes the most likely token, with log-probs at temperature 1.
+        top_p: draw only among the most likely tokens that together have this mass.
 
     Returns:
         tokens_N (int64) and logprob_N: log softmax(logits / T) of the drawn token, nats, float32.

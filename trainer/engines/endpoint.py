@@ -1,9 +1,9 @@
-"""An OpenAI-compatible server as an engine: completions by text, for evaluation only.
+"""`EndpointEngine`: an OpenAI-compatible server as an engine, for evaluation only.
 
-The server is asked to continue the text of the context (`/completions`); what it returns is text, so ids are a guess
-and rows say `retokenised`. A request that fails is tried again a few times; one that keeps failing is aborted, which
-is our failure and never a score; so is one that ends by anything but `stop` or `length`. A server that no longer
-answers at all ends the evaluation in one line.
+The engine asks the server to continue the text of the context (`/completions`). The server returns text, so ids are
+re-tokenised and rows are marked `retokenised`. A failed request is retried a few times. A request that keeps failing,
+or ends by anything but `stop` or `length`, is aborted and never scored. If the server stops answering, the evaluation
+ends with one line.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from trainer.rollout.chat import TURN_END, Codec
 from trainer.rollout.chat_text import turn_text
 
 NUM_RETRIES = 3
-"""Of a connection that drops, a time-out, or a status that asks to come back."""
+"""Retries after a dropped connection, a time-out, or a status that allows a retry."""
 BACKOFF_S = 0.5
 TIMEOUT_S = (10.0, 600.0)
-"""To connect, and between two bytes of an answer."""
+"""Seconds to connect, and between two bytes of a response."""
 NUM_AT_ONCE = 64
 """Requests in flight; the server batches them."""
 _COME_BACK = (408, 429, 500, 502, 503, 504)
 ENDINGS = {"stop": Finish.STOP, "length": Finish.LENGTH}
-"""The only `finish_reason`s that are the model's own; any other (abort, null, content_filter) broke the request off."""
+"""The `finish_reason`s of the model itself; with any other (abort, null, content_filter) the server broke it off."""
 
 
 class EndpointEngine:
@@ -46,7 +46,7 @@ class EndpointEngine:
         base: address up to and without `/completions`, such as `http://127.0.0.1:8000/v1`.
         model: name that the server gives its model.
         codec: tokenizer of the model.
-        timeout_s: to connect, and between two bytes.
+        timeout_s: seconds to connect, and between two bytes.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class EndpointEngine:
         timeout_s: tuple[float, float] = TIMEOUT_S,
     ) -> None:
         self.num_failed = 0
-        """Requests that failed to the last retry."""
+        """Requests that failed in the last retry."""
         self._base, self._model, self._codec = base, model, codec
         self._timeout_s = timeout_s
         self._wake: Callable[[], None] = _nothing
         self._done: queue.Queue[tuple[GenerateRequest, Completion | ConfigError]] = queue.Queue()
         self._in_flight: dict[str, GenerateRequest] = {}
         self._reported: set[str] = set()
-        """Unknown endings that were printed once."""
+        """Unknown endings that have been printed."""
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(NUM_AT_ONCE, thread_name_prefix="endpoint")
 
@@ -78,7 +78,7 @@ class EndpointEngine:
         codec: Codec,
         timeout_s: tuple[float, float] = TIMEOUT_S,
     ) -> Iterator[EndpointEngine]:
-        """Ask the server for its model. Raises ConfigError in one line when it cannot be reached."""
+        """Connect to the server and read its model. Raises ConfigError in one line if it cannot be reached."""
         base = base.rstrip("/")
         engine = cls(
             base=base,
@@ -94,13 +94,13 @@ class EndpointEngine:
     computes = False
     recovery = Recovery.GONE
     version = 0
-    """Of the weights that the server was started with; they never change."""
+    """Version of the weights that the server was started with; they never change."""
 
     def call_when_done(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
     def close(self) -> None:
-        """Wait for the requests under way and end the threads."""
+        """Wait for the running requests and end the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def submit(self, request: GenerateRequest) -> None:
@@ -110,25 +110,25 @@ class EndpointEngine:
         self._pool.submit(self._complete, request)
 
     def advance(self) -> list[Completion]:
-        """Return the answers so far. Raises ConfigError when the server is gone."""
+        """Return the finished completions. Raises ConfigError if the server is gone."""
         found: list[Completion] = []
         while not self._done.empty():
             request, item = self._done.get()
             if isinstance(item, ConfigError):
                 raise item
-            if self._in_flight.get(request.session) is request:  # else it was aborted
+            if self._in_flight.get(request.session) is request:  # absent if aborted
                 del self._in_flight[request.session]
                 found.append(item)
         return sorted(found, key=lambda completion: completion.session)
 
     def abort(self, session: str) -> None:
-        """What the server still sends is dropped."""
+        """Drop the rest of the server's response."""
         if session in self._in_flight:
             request = self._in_flight[session]
             self._deliver(request, _completion_of(request, [], Finish.ABORTED))
 
     def report(self) -> None:
-        """Unknown: the server does not report its load."""
+        """Return None: the server does not report its load."""
 
     def release(self, session: str) -> None:
         """No-op: the server keeps no sessions."""
@@ -139,12 +139,12 @@ class EndpointEngine:
     # --- one request, in a thread --------------------------------------------------------------------------
 
     def _complete(self, request: GenerateRequest) -> None:
-        """Deliver one item for the request, whatever goes wrong: the loop waits for it."""
+        """Deliver one item for the request in every case: the loop waits for it."""
         try:
             self._deliver(request, self._completion(request))
         except ConfigError as error:
             self._deliver(request, error)
-        except Exception as error:  # such as text that the tokenizer cannot take
+        except Exception as error:  # such as text that the tokenizer cannot encode
             self.num_failed += 1
             print(
                 f"endpoint {self._base}: an answer was dropped: {type(error).__name__}: {error}"[:300],
@@ -157,7 +157,7 @@ class EndpointEngine:
         self._wake()
 
     def _completion(self, request: GenerateRequest) -> Completion:
-        """Ask the server; an answer that is none is an aborted completion. Raises ConfigError when it is gone."""
+        """Request a completion; an invalid response is an aborted one. Raises ConfigError if the server is gone."""
         try:
             text, finish = self._ask(request)
         except (requests.RequestException, ValueError, KeyError, TypeError, IndexError) as error:
@@ -190,12 +190,12 @@ class EndpointEngine:
         choice = answer.json()["choices"][0]
         text, reason = choice["text"], choice.get("finish_reason")
         if not isinstance(text, str):
-            raise TypeError("text is no string")
+            raise TypeError("text is not a string")
         finish = ENDINGS.get(reason) if isinstance(reason, str) else None
         return text, finish or self._broken_off(reason)
 
     def _broken_off(self, reason: object) -> Finish:
-        """Count an answer that the server did not let the model finish, and print each kind once."""
+        """Count a response that the server broke off, and print each kind once."""
         self.num_failed += 1
         shown = repr(reason)[:60]
         if shown not in self._reported:
@@ -208,14 +208,14 @@ class EndpointEngine:
         return Finish.ABORTED
 
     def _session(self) -> requests.Session:
-        """One per thread, with bounded retries and a growing pause between them."""
+        """One session per thread, with bounded retries and growing pauses."""
         if not hasattr(self._local, "session"):
             self._local.session = new_session()
         return self._local.session
 
 
 def _nothing() -> None:
-    """Stands in until the loop gives its own call."""
+    """Default of `wake` until the loop sets its own."""
 
 
 def _completion_of(request: GenerateRequest, ids: list[int], finish: Finish) -> Completion:
@@ -229,8 +229,8 @@ def _completion_of(request: GenerateRequest, ids: list[int], finish: Finish) -> 
 
 
 def new_session() -> requests.Session:
-    """A session that tries again a few times; the key of the server comes from OPENAI_API_KEY."""
-    # It would warn of every retry; what comes of them all is said in one line.
+    """A session with a few retries; OPENAI_API_KEY holds the key of the server."""
+    # urllib3 warns of every retry; the engine reports the outcome in one line.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     session = requests.Session()
     retry = Retry(
@@ -249,7 +249,7 @@ def new_session() -> requests.Session:
 
 
 def served_model(base: str) -> str:
-    """Name of the server's first model. Raises ConfigError when it does not answer as such a server does."""
+    """Name of the server's first model. Raises ConfigError without a valid response."""
     advice = "is a server running there? An address looks like http://127.0.0.1:8000/v1"
     try:
         answer = new_session().get(f"{base}/models", timeout=(5.0, 30.0))

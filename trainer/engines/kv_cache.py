@@ -1,8 +1,7 @@
-"""Keys and values of every resident row, one row per session.
+"""`KVCache`: keys and values of every resident row, one row per session.
 
-A row is a fixed slot of `max_len` positions, so that decoding reads a plain view and no gather. Memory is
-zero-filled, hence finite: masked positions may hold anything finite, never NaN. Pages that no token touched
-cost nothing.
+A row is a fixed slot of `max_len` positions, so decoding reads a plain view without a gather. Memory is zero-filled,
+hence finite: masked positions may hold any finite value, never NaN. Pages without a token take no memory.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 _FIRST_BYTES = {"cpu": 1 << 30}
-"""Size of a new cache where fresh memory costs nothing until used."""
+"""Size of a new cache if fresh memory takes no space until it is used."""
 _FIRST_BYTES_ELSEWHERE = 1 << 28
 _MOST_FIRST_ROWS = 512
 
@@ -46,7 +45,7 @@ class KVCache:
         return self.kv.shape[4]
 
     def grow(self, num_rows: int) -> None:
-        """Make room for at least `num_rows` rows; what is cached stays."""
+        """Make room for at least `num_rows` rows; cached values stay."""
         if num_rows <= self.num_rows:
             return
         shape = list(self.kv.shape)

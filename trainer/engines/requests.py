@@ -1,4 +1,4 @@
-"""The records of the engine border: `GenerateRequest`, `Completion` and `EngineReport`."""
+"""The records of the engine interface: `GenerateRequest`, `Completion` and `EngineReport`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Finish(StrEnum):
-    """Why a completion ended."""
+    """Reason why a completion ended."""
 
     STOP = "stop"
     """A stop id was sampled; it is the last of `ids`."""
@@ -18,10 +18,10 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateRequest:
-    """Continue `ids` by one turn."""
+    """Request to continue `ids` by one turn."""
 
     ids: list[int]
-    """The whole context. The engine may reuse the cache it holds for `session`."""
+    """The whole context. The engine may reuse the cache that it holds for `session`."""
     max_new: int
     seed: int
     """Seed of this turn's sampling; unique per (run, step, problem, sample, turn) (public fault B30)."""
@@ -29,7 +29,7 @@ class GenerateRequest:
     temperature: float
     """0 is greedy; log-probs are then those at temperature 1."""
     top_p: float = 1.0
-    """Below 1 for evaluation only; narrows what can be drawn and leaves log-probs alone."""
+    """Below 1 for evaluation only; it narrows the draw and leaves log-probs unchanged."""
     session: str
     """The trajectory; at most one request of a session is in flight."""
     policy_version: int
@@ -37,7 +37,7 @@ class GenerateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What the engine sampled for one request."""
+    """Sampled tokens of one request."""
 
     session: str
     ids: list[int]

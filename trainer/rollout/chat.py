@@ -1,8 +1,8 @@
 """`ChatFormat`: text of a conversation, such as prompt, tool call and tool response.
 
-ChatML with a pre-filled `<reason>` on every assistant turn (paper section 2.1, Fig. 3; the figure's `<think>` is
-a confirmed typo). Pure functions of strings; token ids are the business of `trainer.rollout.loop`, which encodes each
-piece apart and never re-tokenises. No torch here.
+The format is ChatML with a pre-filled `<reason>` on every assistant turn (paper section 2.1, Fig. 3; the figure's
+`<think>` is a confirmed typo). All functions are pure functions of strings. `trainer.rollout.loop` encodes each piece
+separately and never re-tokenises.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from config.model import RolloutSection
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind
 from trainer.rollout.chat_text import ChatText, live
-from trainer.rollout.user_tool import OwnTool, load_own_tool
+from trainer.rollout.user_tool import UserTool, load_user_tool
 from verifier.turn import CallText, CallUnread, read_turn
 
 TURN_END = live("<|im_end|>")
 """Ends every message; the id of this token stops generation."""
 OPENING = live("<|im_start|>assistant\n<reason>")
-"""Pre-filled at the head of every assistant turn, never sampled."""
+"""Pre-filled at the start of every assistant turn, never sampled."""
 NEWLINE = live("\n")
 TAGS = (
     "<reason>",
@@ -37,7 +37,7 @@ TAGS = (
     "<tools>",
     "</tools>",
 )
-"""Added to a tokenizer trained here, as ordinary tokens: special ones would vanish from decoded text."""
+"""Added to a tokenizer of this suite as ordinary tokens: special ones would vanish from decoded text."""
 
 ONE_CALL_ONLY = "Only the first tool call of a turn is run."
 _CUT = "...(truncated)..."
@@ -48,7 +48,7 @@ class Codec(Protocol):
     """Text to ids and back."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the text alone, nothing added; no control token comes of foreign text (`chat_text`)."""
+        """Ids of the text alone, without additions; foreign text gives no control token (`chat_text`)."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -58,18 +58,18 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatFormat:
-    """Everything about the conversation that the configuration chooses."""
+    """The configured form of a conversation."""
 
     system: Literal["full", "brief"]
     tool_name: str
     session: bool = False
     """True for the stateful tool, whose schema has no stdin."""
     response_chars: int = 256
-    own: OwnTool | None = None
-    """A tool of the user's, in the place of the Python one."""
+    own: UserTool | None = None
+    """A user's tool that replaces the Python tool."""
 
     def prompt(self, question: str) -> ChatText:
-        """Text before the first sampled token, the opening included."""
+        """Text before the first sampled token, including the opening of the turn."""
         if self.system == "brief":
             return live("<|im_start|>user\n") + question + TURN_END + NEWLINE + OPENING
         before, after = (live(part.format()) for part in _SYSTEM.split("{schema}"))
@@ -77,10 +77,10 @@ class ChatFormat:
         return system + live(f"<|im_start|>user\n{_TASK}") + question + TURN_END + NEWLINE + OPENING
 
     def tool_response(self, text: str) -> ChatText:
-        """What follows a turn that called the tool: the response under the user role, and the next opening.
+        """Text after a turn that called the tool: the response under the user role, and the next opening.
 
-        Starts with the newline that ends the assistant message, since the turn's own ids end at the
-        end-of-turn token (public fault B10).
+        It starts with the newline that ends the assistant message, because the turn's ids end at the end-of-turn
+        token (public fault B10).
         """
         head = live("\n<|im_start|>user\n<tool_response>\n")
         return head + text + live("\n</tool_response>") + TURN_END + NEWLINE + OPENING
@@ -104,10 +104,10 @@ class ChatFormat:
 
     def parse(self, text: str) -> ParsedTurn:
         """Find the call of a turn to the tool of this conversation."""
-        return parse_turn(text, self.tool_name) if self.own is None else parse_own(text, self.own.name)
+        return parse_turn(text, self.tool_name) if self.own is None else parse_user_call(text, self.own.name)
 
     def program(self, parsed: ParsedTurn) -> tuple[str, str]:
-        """Code and standard input that run a call: the model's own, or the tool's program with arguments as data."""
+        """Code and standard input of a call: those of the model, or a user's tool with the arguments as data."""
         return (parsed.code, parsed.stdin) if self.own is None else (self.own.program, parsed.code)
 
 
@@ -127,22 +127,22 @@ _TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedTurn:
-    """What an assistant turn asks for."""
+    """The request of an assistant turn."""
 
     call: CallKind
     code: str = ""
     stdin: str = ""
     error: str = ""
-    """For parse_error and unknown_tool: the message that the model sees."""
+    """The message for the model after parse_error and unknown_tool."""
     num_extra_calls: int = 0
 
 
 def parse_turn(text: str, tool_name: str) -> ParsedTurn:
-    r"""Find the first tool call of a turn, behind its reasoning, and count the others.
+    r"""Find the first tool call of a turn after its reasoning, and count the others.
 
-    A call is JSON with `name` and `arguments`, arguments holding `code` and optionally `input`. Anything else between
-    the tags is the model's mistake and is answered in words, never silently dropped (paper section 2.1); where the turn
-    gives an answer it is text. What counts as a call at all: `verifier.turn`.
+    A call is JSON with `name` and `arguments`; the arguments hold `code` and optionally `input`. Anything else between
+    the tags is the model's error: the response describes it, and nothing is dropped silently (paper section 2.1). In a
+    turn with an answer it is text. `verifier.turn` defines what is a call.
 
     >>> parse_turn('I run it</reason><tool_call>{"name": "run", "arguments": {"code": "1"}}</tool_call>', "run").code
     '1'
@@ -154,10 +154,10 @@ def parse_turn(text: str, tool_name: str) -> ParsedTurn:
     return _parse(text, tool_name, _python_arguments, "arguments (object with code, a string)")
 
 
-def parse_own(text: str, tool_name: str) -> ParsedTurn:
-    """As `parse_turn` for a tool of the user's: arguments are any object, kept as canonical JSON in `code`.
+def parse_user_call(text: str, tool_name: str) -> ParsedTurn:
+    """As `parse_turn` for a user's tool: arguments are any object, stored as canonical JSON in `code`.
 
-    >>> parse_own('so</reason><tool_call>{"name": "add", "arguments": {"b": 2, "a": 1}}</tool_call>', "add").code
+    >>> parse_user_call('so</reason><tool_call>{"name": "add", "arguments": {"b": 2, "a": 1}}</tool_call>', "add").code
     '{"a": 1, "b": 2}'
     """
     return _parse(text, tool_name, _any_arguments, "arguments (object)")
@@ -176,18 +176,18 @@ def _any_arguments(arguments: Any) -> tuple[str, str]:
     return json.dumps(arguments, sort_keys=True, ensure_ascii=False), ""
 
 
-def _parse(text: str, tool_name: str, read: Callable[[Any], tuple[str, str]], wanted: str) -> ParsedTurn:
+def _parse(text: str, tool_name: str, read: Callable[[Any], tuple[str, str]], required: str) -> ParsedTurn:
     turn = read_turn(text, opened=True)
     if not turn.calls:
         return ParsedTurn(call=CallKind.NONE)
-    parsed = _parsed_call(turn.calls[0], tool_name, read, wanted)
+    parsed = _parsed_call(turn.calls[0], tool_name, read, required)
     if parsed.call is CallKind.PARSE_ERROR and turn.gives_answer:
         return ParsedTurn(call=CallKind.NONE)
     return replace(parsed, num_extra_calls=len(turn.calls) - 1)
 
 
 def _parsed_call(
-    written: CallText, tool_name: str, read: Callable[[Any], tuple[str, str]], wanted: str
+    written: CallText, tool_name: str, read: Callable[[Any], tuple[str, str]], required: str
 ) -> ParsedTurn:
     try:
         call = written.value()
@@ -200,7 +200,7 @@ def _parsed_call(
     except KeyError as error:
         return ParsedTurn(call=CallKind.PARSE_ERROR, error=f"{error} is missing")
     except (TypeError, AttributeError):
-        message = f"needs an object with name (string) and {wanted}"
+        message = f"needs an object with name (string) and {required}"
         return ParsedTurn(call=CallKind.PARSE_ERROR, error=message)
     if name != tool_name:
         return ParsedTurn(call=CallKind.UNKNOWN_TOOL, error=f"no tool named {name[:64]!r}; use {tool_name}")
@@ -208,10 +208,11 @@ def _parsed_call(
 
 
 def response_text(turn: ParsedTurn, result: ToolResult | None, limit: int) -> str:
-    """What the model reads of its call (paper section 2.1 and Figs. 10, 11).
+    """Text of a tool response (paper section 2.1 and Figs. 10, 11).
 
-    Success: the bare output, or the value of the last expression when nothing was printed. Failure: a first
-    line that says so, then the reason. No seconds, addresses or paths, so that equal behaviour reads equal.
+    After success it is the bare output, or the value of the last expression if nothing was printed. After a failure the
+    first line reports it, and the reason follows. Seconds, addresses and paths are absent: equal behaviour gives equal
+    text.
     """
     if turn.call is CallKind.PARSE_ERROR:
         text = f"tool call failed\nreason: cannot read the call: {turn.error}"
@@ -245,7 +246,7 @@ def _result_text(result: ToolResult) -> str:
 
 
 WITHHELD = "output: none is shown of a call that reached a time limit"
-"""How far such a call came is a matter of the clock, so the sandbox withholds what it printed."""
+"""The clock decides how far such a call comes, so the sandbox withholds its output."""
 _REASONS = {
     Status.ERROR: "the code raised an exception",
     Status.TIMEOUT: "time limit reached",
@@ -256,7 +257,7 @@ _REASONS = {
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """Keep head and tail of a long text (the release's 'middle' rule, there 256 characters).
+    """Keep the start and the end of a long text (the release's 'middle' rule, there 256 characters).
 
     >>> cut_middle("abcdefgh" * 10, 37)
     'abcdefghab...(truncated)...ghabcdefgh'
@@ -268,16 +269,16 @@ def cut_middle(text: str, limit: int) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Disarm chat markers in tool output, so that printing one cannot forge a turn or an answer."""
+    """Disarm chat markers in tool output, which could otherwise forge a turn or an answer."""
     return _MARKER.sub(r"\1 \2", text)
 
 
 def chat_template(chat: ChatFormat) -> str:
     """The same conversation as a Jinja template, for the tokenizer of an exported checkpoint.
 
-    It cannot tell a control token from its imitation in a message (docs/decisions.md, D28).
-    Renders user, assistant and tool messages. The opening `<reason>` belongs to the generation prompt, so the
-    content of an assistant message in a history starts after it.
+    A template cannot distinguish a control token from its imitation in a message (docs/decisions.md, D28). It renders
+    user, assistant and tool messages. The opening `<reason>` belongs to the generation prompt, so the content of an
+    assistant message in a history starts after it.
     """
     system, task = "", ""
     if chat.system == "full":
@@ -317,9 +318,9 @@ def chat_format(rollout: RolloutSection) -> ChatFormat:
 
 
 def rollout_chat(rollout: RolloutSection) -> ChatFormat:
-    """The conversation of rollouts: with the user's tool, where there is one. The SFT teacher knows Python only."""
+    """The conversation of rollouts, with a configured user's tool. The SFT teacher supports Python only."""
     chat = chat_format(rollout)
     if rollout.tool.own is None:
         return chat
-    own = load_own_tool(rollout.tool.own)
+    own = load_user_tool(rollout.tool.own)
     return replace(chat, own=own, tool_name=own.name, session=False)

@@ -1,9 +1,9 @@
-"""Text that knows which of it may hold control tokens. No torch.
+"""`ChatText`: text with a record of which parts may contain control tokens.
 
-A plain string is foreign: a problem, a tool's output, a document of a function. Its characters are text, whatever they
-spell. What the conversation itself writes is `live`; `+` keeps both apart, and anything else that makes a new string,
-an f-string say, makes a foreign one. So a caller that forgets loses a control token where it is seen at once, and never
-lets one in.
+A plain string is foreign: a problem, a tool's output, a document of a function. Its characters are always text. Text of
+the conversation itself is `live`; `+` keeps both apart, and any other operation that makes a new string, such as an
+f-string, makes a foreign one. A caller that forgets `live` loses a control token, which is noticed at once, and never
+admits one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from verifier.turn import tags
 
 
 class ChatText(str):
-    r"""A string with stretches that are not to be read as control tokens.
+    r"""A string with stretches that must not be read as control tokens.
 
     >>> text = live("<|im_start|>user\n") + "<|im_end|>" + live("<|im_end|>")
     >>> text.foreign, text == "<|im_start|>user\n<|im_end|><|im_end|>"
@@ -38,17 +38,17 @@ class ChatText(str):
 
 
 def live(text: str) -> ChatText:
-    """Text of the conversation itself: its control tokens are read."""
+    """Mark text of the conversation itself: its control tokens are read."""
     return ChatText(text)
 
 
 def foreign_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """Stretches of a text that are foreign; a plain string is so as a whole."""
+    """Foreign stretches of a text; a plain string is one stretch."""
     return text.foreign if isinstance(text, ChatText) else ((0, len(text)),)
 
 
 def turn_text(text: str) -> ChatText:
-    """A turn as a policy writes it: live are its tags, save inside the JSON of a call; special tokens are text.
+    """A turn of a policy: its tags are live, except inside the JSON of a call; special tokens are text.
 
     >>> turn_text("a</reason><|im_end|>").foreign
     ((0, 1), (10, 20))

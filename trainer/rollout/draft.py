@@ -1,4 +1,4 @@
-"""`RolloutDraft`: a rollout under way, which grows by what the engine samples and by what the model is shown."""
+"""`RolloutDraft`: an unfinished rollout, which grows by sampled tokens and by text for the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RolloutDraft:
     task: Task
     settings: RolloutSettings
     session: str
-    """Name at the engine, the scheduler and the tool; unique within a batch."""
+    """Name for the engine, the scheduler and the tool; unique within a batch."""
     seed: int
     ids: list[int] = field(default_factory=list)
     mask: list[bool] = field(default_factory=list)
@@ -49,7 +49,7 @@ class RolloutDraft:
         return derive_seed(self.seed, len(self.turns))
 
     def open(self, prompt_ids: Sequence[int]) -> None:
-        """Put the prompt in front of an empty draft."""
+        """Put the prompt at the start of an empty draft."""
         self.show(prompt_ids)
         self.prompt_len = len(self.ids)
 
@@ -86,7 +86,7 @@ class RolloutDraft:
         )
 
     def set_result(self, result: ToolResult) -> None:
-        """Note the result of the last turn's call, without its clock."""
+        """Store the result of the last turn's call, without its clock."""
         self.turns[-1] = replace(self.turns[-1], result=result.without_clock())
 
     def end(self, stop: StopReason, detail: str = "") -> Rollout:

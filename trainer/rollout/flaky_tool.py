@@ -1,4 +1,4 @@
-"""A tool that fails valid calls by chance: noise from outside the policy, for the dose-response arms."""
+"""`FlakyTool`: fails valid calls at random, which is noise from outside the policy, for the dose-response arms."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from trainer.rollout.loop import Tool
 
 
 class FlakyTool:
-    """Passes calls on, but for a share that it answers with an error; which ones, the call's seed decides.
+    """Passes calls on, except a share that it answers with an error; the seed of a call decides.
 
-    The error is the model's to see and counts as a failed call like any other: that is the point of the experiment.
+    The model sees the error, and it counts as a failed call like any other: the experiment measures this effect.
     """
 
     def __init__(self, tool: Tool, fail_frac: float) -> None:

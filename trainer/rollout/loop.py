@@ -1,14 +1,14 @@
-"""The rollout loop: tasks in, rollouts out; tools run while the engines go on decoding.
+"""`RolloutLoop`: tasks in, rollouts out; tools run while the engines decode.
 
 One loop drives any number of engines (`trainer.engines.protocol.Engine`); a scheduling policy assigns each rollout.
-A rollout that calls the tool leaves its engine at once. Deterministic runs let it rejoin exactly
-`rejoin_iterations` cycles later, waiting for a slower tool, so that batches, and with them every rounding, depend
-on weights, seeds and tool results only (design: determinism). Otherwise it rejoins as soon as its result is there.
+A rollout that calls the tool leaves its engine at once. In a deterministic run it rejoins exactly `rejoin_iterations`
+cycles later, and the loop waits for a slower tool. Batches, and with them every rounding, then depend on weights, seeds
+and tool results only (docs/decisions.md). Otherwise a rollout rejoins as soon as its result is present.
 
 The loop waits in one place (`trainer.rollout.wake`) for completions of all engines, tool results and timers. An engine
-whose call raises is lost: its rollouts start their turn again elsewhere, from the ids they have.
+whose call raises is lost: its rollouts start their turn again on another engine, from the ids they have.
 
-Not here: weights, grading, selection. Ids are appended as sampled and never re-tokenised (public faults B9, B10).
+Ids are appended as sampled and never re-tokenised (public faults B9, B10).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 
 class Tool(Protocol):
-    """Runs calls in the background; the sandbox client is one."""
+    """Runs calls in the background, such as the sandbox client."""
 
     def submit(self, call: ToolCall) -> Future[ToolResult]: ...
 
@@ -41,30 +41,30 @@ class Tool(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutClock:
-    """What depended on the clock; kept apart so that rollouts repeat bit for bit."""
+    """Clock-dependent values, separate from rollouts, which repeat bit for bit."""
 
     tool_s: float
-    """Wall seconds from a call's submission until its result was used, summed over calls: in a deterministic run the
-    decode iterations of the rejoin are in it."""
+    """Wall seconds from a call's submission until its result was used, summed over calls. In a deterministic run they
+    include the decode iterations before the rejoin."""
     cpu_s: float
     """CPU seconds of the calls, summed."""
     queue_s: float
     num_retries: int
     num_near_limit: int = 0
-    """Calls so near a time limit that the clock may have decided how they ended."""
+    """Calls so near a time limit that the clock may have decided their result."""
     num_restarts: int = 0
-    """Turns begun again because their engine was lost."""
+    """Turns started again because their engine was lost."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Live:
-    """A rollout under way."""
+    """An unfinished rollout."""
 
     draft: RolloutDraft
     parsed: ParsedTurn | None = None
     call: ToolCall | None = None
     future: Future[ToolResult] | None = None
-    """Of the call under way; None between a lost call and the next try."""
+    """Result of the current call; None between a lost call and its retry."""
     result: ToolResult | None = None
     engine: int | None = None
     """Engine that holds its cache."""
@@ -72,10 +72,10 @@ class _Live:
     """Cycle of the rejoin."""
     submitted_at: float = 0.0
     timer: float = 0.0
-    """When the call under way counts as lost, or when a lost one is tried again."""
+    """Time at which the current call counts as lost, or a lost one is retried."""
     num_calls: int = 0
     num_tries: int = 0
-    """Of the call under way."""
+    """Number of tries of the current call."""
     num_retries: int = 0
     num_near_limit: int = 0
     num_restarts: int = 0
@@ -116,7 +116,7 @@ class RolloutLoop:
     cycle: int = 0
     wake: Wake = field(default_factory=Wake)
     lost: dict[int, Exception] = field(default_factory=dict)
-    """Engines that raised, and what."""
+    """Engines that raised, and their errors."""
     _live: dict[str, _Live] = field(default_factory=dict)
     _away: dict[str, _Live] = field(default_factory=dict)
     """Rollouts that wait for their tool, in order of leaving."""
@@ -134,11 +134,11 @@ class RolloutLoop:
 
     @property
     def _t(self) -> float:
-        """What policies are given as the time: cycles in deterministic runs, else seconds."""
+        """Time for policies: cycles in deterministic runs, else seconds."""
         return float(self.cycle) if self.settings.rejoin_iterations is not None else self.wake.now()
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Rollout, RolloutClock]]:
-        """Yield each task's rollout as it ends. Order is repeatable in deterministic runs.
+        """Yield each task's rollout as it ends. The order is repeatable in deterministic runs.
 
         Raises the error of the last engine when none is left.
         """
@@ -165,7 +165,7 @@ class RolloutLoop:
     # --- one rollout ---------------------------------------------------------------------------------------
 
     def _begin(self, draft: RolloutDraft) -> Rollout | None:
-        """Admit a rollout; returns it ended where its prompt is longer than the model can take: it is never cut."""
+        """Admit a rollout. Returns it, ended, if its prompt exceeds the model's context: a prompt is never cut."""
         ids = self.codec.encode(self.chat.prompt(draft.task.problem.prompt))
         if len(ids) > self.settings.max_prompt:
             return draft.end(StopReason.CONTEXT, "prompt does not fit")
@@ -192,7 +192,7 @@ class RolloutLoop:
     def _assign(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:
             live, number = self._live[assignment.session], assignment.engine
-            if number in self.lost:  # during an earlier one of these assignments
+            if number in self.lost:  # by an earlier one of these assignments
                 self._arrive(live, first=False)
                 continue
             if live.engine not in (None, number):
@@ -220,7 +220,7 @@ class RolloutLoop:
         )
 
     def _end_turn(self, live: _Live, completion: Completion) -> Rollout | None:
-        """Append what was sampled and decide what follows; returns the rollout where it ended."""
+        """Append the sampled tokens and decide the next action; return the rollout if it ended."""
         draft = live.draft
         stopped = completion.finish is Finish.STOP
         text = self.codec.decode(completion.ids)
@@ -245,7 +245,7 @@ class RolloutLoop:
         return None
 
     def _leave(self, live: _Live, parsed: ParsedTurn) -> None:
-        """The rollout makes room on its engine while its call runs."""
+        """Free the rollout's place on its engine while its call runs."""
         live.parsed, live.due = parsed, self.cycle + (self.settings.rejoin_iterations or 0)
         live.call = live.result = None
         live.num_tries = 0
@@ -272,7 +272,7 @@ class RolloutLoop:
         live.future.add_done_callback(lambda _: self.wake.call())
 
     def _rejoin(self, live: _Live) -> Rollout | None:
-        """Show the model the result of its call; returns the rollout where it ended."""
+        """Append the result of the call for the model; return the rollout if it ended."""
         draft, parsed, result = live.draft, live.parsed, live.result
         assert parsed is not None
         if result is not None and result.status.is_infrastructure:
@@ -289,9 +289,9 @@ class RolloutLoop:
         return None
 
     def _is_answered(self, live: _Live) -> bool:
-        """True once the call of the turn, if it has one, has the result that counts.
+        """True once the call of the turn, if any, has its final result.
 
-        A call that the infrastructure lost is tried again after a pause; a lost session never is.
+        A call lost by the infrastructure is retried after a pause; a lost session never is.
         """
         if live.call is None or live.result is not None:
             return True
@@ -346,7 +346,7 @@ class RolloutLoop:
         return back
 
     def _advance_engines(self) -> list[Completion]:
-        """The completions of one cycle; waits for anything to happen if there is nothing to compute."""
+        """The completions of one cycle; without computation it waits for the next event."""
         if not self._decoding and not self._away:
             if self._live:
                 raise RuntimeError(f"the scheduler holds {len(self._live)} rollouts and admits none")
@@ -362,7 +362,7 @@ class RolloutLoop:
         for number, engine in enumerate(self.engines):
             report = engine.report() if number not in self.lost else None
             if report is not None:
-                # All policies use the loop's time, so that a repeated run repeats its decisions.
+                # All policies use the loop's time: a repeated run then repeats its decisions.
                 self._assign(self.policy.on_report(replace(report, t=self._t)))
         computing = any(self.engines[number].computes for number in self._decoding.values())
         if self._decoding and not completions and not computing:
@@ -370,7 +370,7 @@ class RolloutLoop:
         return completions
 
     def _collect(self) -> list[Completion]:
-        """Advance each engine that is left; the turns of one that raises start again once all have advanced."""
+        """Advance each remaining engine; the turns of one that raises start again after all have advanced."""
         completions: list[Completion] = []
         failed: list[tuple[int, Exception]] = []
         for number, engine in enumerate(self.engines):
@@ -387,7 +387,7 @@ class RolloutLoop:
         return completions
 
     def _lose(self, number: int, error: Exception) -> None:
-        """Start the turns of a lost engine again elsewhere; raises its error when no engine is left."""
+        """Start the turns of a lost engine on other engines; raise its error when no engine is left."""
         self.lost[number] = error
         if len(self.lost) == len(self.engines):
             raise error
@@ -402,14 +402,14 @@ class RolloutLoop:
             self._arrive(self._live[session], first=False)
 
     def _wait(self, away: Iterable[_Live]) -> float:
-        """Wait until an engine or a tool reports something, or until the first timer; returns the seconds."""
+        """Wait for an event of an engine or a tool, or for the first timer; return the seconds."""
         began = self.wake.now()
         timers = [live.timer for live in away if live.call is not None and live.result is None]
         self.wake.wait(max(0.0, min(timers) - began) if timers else None)
         return self.wake.now() - began
 
     def _abandon(self) -> None:
-        """Abort what is in flight when the caller stops early, so that the next batch finds idle engines."""
+        """Abort the requests in flight when the caller stops early, so that the next batch finds idle engines."""
         flying = {session: n for session, n in self._decoding.items() if n not in self.lost}
         for session, number in flying.items():
             self.engines[number].abort(session)
@@ -425,7 +425,7 @@ class RolloutLoop:
 
 
 TOOL_DEADLINE_S = 120.0
-"""Waiting for a result beyond the call's own wall limit; queueing counts into it."""
+"""Wait for a result beyond the call's own wall limit; it includes queueing."""
 RETRY_PAUSE_S = 0.05
-"""Before a lost call is tried again; doubles with each try."""
+"""Seconds before a lost call is retried; they double with each try."""
 _NO_CLOCK = RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)

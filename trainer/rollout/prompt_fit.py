@@ -1,4 +1,4 @@
-"""Which prompts fit: decided for the whole pool before the first step, as the rollouts will ask them."""
+"""`fitting`: the problems whose prompts fit, decided for the whole pool before the first step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trainer.rollout.chat import ChatFormat, Codec
 def fitting(
     problems: Sequence[Problem], chat: ChatFormat, codec: Codec, max_prompt: int, *, at_least: int, where: str
 ) -> list[Problem]:
-    """The problems whose prompts fit into `max_prompt` tokens; one line names how many do not.
+    """Return the problems whose prompts fit into `max_prompt` tokens; one line names the number of others.
 
     Args:
         problems: the pool.
-        chat: conversation of the rollouts, the tool's signature included.
+        chat: conversation of the rollouts, including the tool's signature.
         codec: tokenizer of the checkpoint.
         max_prompt: `rollout.max_prompt`.
         at_least: problems that a step needs.

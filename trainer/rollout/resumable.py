@@ -1,7 +1,7 @@
 """`sample_in_chunks`: sampling that survives a kill, in fixed chunks of tasks with one shard each.
 
-The chunks depend on the task list alone, so a resumed job makes the same batches, hence the same rollouts. Where
-batches decide nothing (no bit-equal runs are asked for, or a server answers) a chunk is journalled sample by sample.
+The chunks depend on the task list alone, so a resumed job makes the same batches and rollouts. Where batches do not
+matter (bit-equal runs are off, or a server samples), the journal of a chunk holds sample by sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHUNK = 1024
 
 
 class Samples(Protocol):
-    """Makes rollouts of tasks: a rollout loop, or conversations."""
+    """Source of rollouts for tasks: a rollout loop, or conversations."""
 
     settings: RolloutSettings
 
@@ -72,7 +72,7 @@ def sample_in_chunks(
 
 
 def _stored(shard: Path, work: WorkDir) -> list[Trajectory] | None:
-    """A finished chunk; None when there is none, or, with one printed line, when the file was changed."""
+    """A finished chunk; None if there is none or, with one printed line, if the file was changed."""
     if not shard.is_file():
         return None
     if work.is_sealed(shard):
@@ -80,17 +80,17 @@ def _stored(shard: Path, work: WorkDir) -> list[Trajectory] | None:
     kept = shard.with_suffix(".damaged")
     shard.replace(kept)
     print(
-        f"{shard}: is not what was written; its samples are made again, the file is kept as {kept}",
+        f"{shard}: differs from what was written; its samples are made again, the file is kept as {kept}",
         flush=True,
     )
     return None
 
 
 def _read_journal(journal: Path | None, chunk: Sequence[Task]) -> list[Trajectory]:
-    """Rollouts of a chunk that a kill cut short, each once; a broken line, or one of another chunk, is dropped."""
+    """Rollouts of a chunk that a kill interrupted, each once; lines that are broken or of other chunks are dropped."""
     if journal is None or not journal.is_file():
         return []
-    wanted = {(task.problem.id, task.step, task.sample) for task in chunk}
+    missing = {(task.problem.id, task.step, task.sample) for task in chunk}
     whole: list[Trajectory] = []
     for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
@@ -98,8 +98,8 @@ def _read_journal(journal: Path | None, chunk: Sequence[Task]) -> list[Trajector
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
         key = (one.problem, one.step, one.sample)
-        if key in wanted:
-            wanted.remove(key)
+        if key in missing:
+            missing.remove(key)
             whole.append(one)
     write_shard(whole, journal)
     return whole

@@ -1,4 +1,4 @@
-"""Engine, scheduler, sandbox and tokenizer put together for one checkpoint: tasks in, trajectories out."""
+"""`Sampler`: engine, scheduler, sandbox and tokenizer of one checkpoint, from tasks to trajectories."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sampler:
     settings: RolloutSettings
     rollout: RolloutSection
     engine_s: float = 0.0
-    """Of the last batch."""
+    """Loop of the last batch."""
     wait_s: float = 0.0
 
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:
@@ -58,7 +58,7 @@ class Sampler:
 
 
 def scheduling_policy(rollout: RolloutSection) -> Policy:
-    """The configured admission to the one engine; a fresh one for each batch."""
+    """The configured admission to the one engine; a new policy for each batch."""
     if rollout.reserve == "forecast":
         return ForecastPolicy(capacities=[rollout.kv_tokens])
     return KvBudgetPolicy(capacities=[rollout.kv_tokens], reserve=rollout.reserve)
@@ -73,7 +73,7 @@ def open_sampler(
     runtime: RuntimeSection,
     control: Control = Control.NONE,
 ) -> Iterator[Sampler]:
-    """A sampler with a sandbox of its own; the caller loads weights. ConfigError when the model is too short."""
+    """A sampler with its own sandbox; the caller loads weights. Raises ConfigError if the model is too short."""
     require_positions(checkpoint, settings.max_prompt + settings.max_response)
     if rollout.tool.state == "off":
         control = Control.TOOL_OFF
@@ -92,7 +92,7 @@ def open_sampler(
 
 
 def make_engine(rollout: RolloutSection, settings: RolloutSettings, runtime: RuntimeSection) -> Engine:
-    """The configured engine, without weights. ConfigError when vLLM is asked for and not installed as pinned."""
+    """The configured engine, without weights. Raises ConfigError if vLLM is configured but not installed as pinned."""
     max_len = settings.max_prompt + settings.max_response
     if rollout.engine.kind == "local":
         return LocalEngine(
@@ -113,10 +113,10 @@ def make_engine(rollout: RolloutSection, settings: RolloutSettings, runtime: Run
 def require_positions(
     checkpoint: Path, needed: int, what: str = "the longest prompt and response take"
 ) -> None:
-    """Raise ConfigError unless the model was made for contexts of `needed` tokens; beyond them it writes at random."""
+    """Raise ConfigError unless the model was made for contexts of `needed` tokens; longer ones give random text."""
     config = read_json(checkpoint / "config.json")
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    # Some configurations state the length before the scaling, some after it: the larger reading refuses no good model.
+    # Some configurations state the length before scaling, some after it; the larger reading refuses no good model.
     factor = scaling.get("factor", 1.0) if isinstance(scaling, dict) else 1.0
     limit = config.get("max_position_embeddings")
     if isinstance(limit, int) and needed > limit * max(1.0, float(factor)):

@@ -1,4 +1,4 @@
-"""`Task`, one rollout to make, and `RolloutSettings`, what all rollouts of a batch share."""
+"""`Task`, one rollout to make, and `RolloutSettings`, the common settings of a batch of rollouts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSettings:
-    """What all rollouts of one batch share."""
+    """Common settings of all rollouts of one batch."""
 
     run: str
     checkpoint: str

@@ -1,8 +1,8 @@
-"""The chat template that a checkpoint carries must render the conversation that rollouts build; checked at the start.
+"""`check_template`: the chat template of a checkpoint must render the conversation that rollouts build.
 
-A rollout renders no template: it appends ids to ids. Whoever uses the checkpoint later renders its template, and would
-ask the model something else if the two differed (public faults B10, B11). What follows a turn that called the tool is
-taken as the difference of two renders of one short conversation, never as a render of the tool message alone.
+A rollout renders no template: it appends ids to ids. Later users of the checkpoint render its template and would send
+other prompts if the two differed (public faults B10, B11). The text after a turn that called the tool is the difference
+of two renders of one short conversation, never a render of the tool message alone.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ QUESTION, TURN, RESPONSE = "What is 1 + 1?", "let me see</reason>", "2"
 
 
 def suffix_of(render: Render) -> str:
-    r"""What the template puts between an assistant turn and the next one when a tool response lies between.
+    r"""Text that the template inserts between an assistant turn and the next one around a tool response.
 
-    Raises ConfigError when the template rewrites the turns before (B11).
+    Raises ConfigError when the template rewrites earlier turns (B11).
 
     >>> def render(messages, opening):
     ...     return "".join(m["content"] + "<|im_end|>\n" for m in messages) + "A:" * opening
@@ -37,14 +37,14 @@ def suffix_of(render: Render) -> str:
     end = before.rfind(TURN_END)
     if end < 0 or not after.startswith(before[: end + len(TURN_END)]):
         raise ConfigError(
-            "the chat template rewrites earlier turns when a tool response follows, so its checkpoints would be asked "
-            "something else than they were trained on; publish the base again, which writes the suite's template"
+            "the chat template rewrites earlier turns when a tool response follows, so users of its checkpoints would "
+            "send other prompts than in training; publish the base again, which writes the suite's template"
         )
     return after[end + len(TURN_END) :]
 
 
 def check_template(folder: Path, chat: ChatFormat) -> None:
-    """Compare a checkpoint's template with the conversation of its rollouts. Raises ConfigError where they differ."""
+    """Compare a checkpoint's template with the conversation of its rollouts. Raises ConfigError if they differ."""
     tokenizer = transformers_tokenizer(folder)
     if tokenizer.chat_template is None:
         return
@@ -55,13 +55,13 @@ def check_template(folder: Path, chat: ChatFormat) -> None:
         return text
 
     pairs = [("what follows a tool call", suffix_of(render), chat.tool_response(RESPONSE))]
-    # The template shows the tool that the checkpoint was made for; a tool of the user's replaces it in rollouts.
+    # The template shows the tool of the checkpoint's training; a user's tool replaces it in rollouts.
     if chat.own is None:
         question = [{"role": "user", "content": QUESTION}]
         pairs.append(("the prompt", render(question, True), chat.prompt(QUESTION)))
-    for what, theirs, ours in pairs:
-        if theirs != ours:
+    for what, rendered, built in pairs:
+        if rendered != built:
             raise ConfigError(
-                f"{folder}: its chat template renders {what} as {theirs!r}, rollouts as {ours!r}; "
+                f"{folder}: its chat template renders {what} as {rendered!r}, rollouts as {built!r}; "
                 "publish the base again, which writes the suite's template"
             )

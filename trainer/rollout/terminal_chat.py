@@ -1,4 +1,4 @@
-"""A conversation with a checkpoint in a terminal: one question, one rollout, shown piece by piece."""
+"""`talk`: a conversation with a checkpoint in a terminal; each question is one rollout, printed in pieces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainer.rollout.tool import limits_of
 def talk(
     checkpoint: Path, view: SamplingView, runtime: RuntimeSection, *, question: str | None, temperature: float
 ) -> None:
-    """Answer `question`, or each line read until the end of input."""
+    """Answer `question`, or each line until the end of input."""
     use_threads(runtime, runtime.threads.eval)
     if (checkpoint / MANIFEST).exists():
         verify(checkpoint)
@@ -67,7 +67,7 @@ def _answer(console: Console, sampler: Sampler, question: str, number: int) -> N
 
 
 def show(console: Console, rollout: Rollout, question: str, sampler: Sampler) -> None:
-    """Print one rollout: sampled turns, and between them the text that the model was shown."""
+    """Print one rollout: sampled turns, and between them the text that the model received."""
     console.print(Panel(escape(question), title="question"))
     if not rollout.turns:
         console.print(f"[yellow]{escape(rollout.detail)}[/yellow]")

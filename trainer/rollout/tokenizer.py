@@ -1,6 +1,6 @@
-"""The tokenizer: trained on the corpus for a random model, read from the checkpoint otherwise.
+"""`FolderCodec`, `train_tokenizer`: tokenizers, read from a checkpoint or trained on the corpus for a random model.
 
-Byte-level BPE with isolated digits and no split at blanks, so that merges cross words: a small vocabulary then
+Training gives a byte-level BPE with isolated digits and no split at blanks: merges cross words, so a small vocabulary
 holds whole phrases of a narrow corpus (2.4 x fewer tokens than word-bounded merges on the tiny problems).
 """
 
@@ -24,7 +24,7 @@ SPECIAL = (END_OF_TEXT, "<|im_start|>", str(TURN_END))
 
 
 class FolderCodec:
-    """Codec of a checkpoint folder's tokenizer.json; see `chat_text` for what may become a control token."""
+    """Codec of a checkpoint folder's tokenizer.json; `chat_text` defines what may become a control token."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -33,7 +33,7 @@ class FolderCodec:
 
     @classmethod
     def load(cls, folder: Path) -> FolderCodec:
-        """Read tokenizer.json. ConfigError when it is missing, broken, empty, or names ids that the model has not."""
+        """Read tokenizer.json. Raises ConfigError if it is missing, broken, empty, or has ids beyond the model's."""
         path = folder / "tokenizer.json"
         if not folder.is_dir():
             what = "is not a folder" if folder.exists() else "does not exist"
@@ -53,15 +53,15 @@ class FolderCodec:
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, in which no foreign text became a control token.
+        """Ids of a text, in which no foreign text becomes a control token.
 
-        Where it spells one it is cut behind that token's first character, and the parts are encoded apart; all other
-        text becomes the ids that the tokenizer gives it as a whole. A tokenizer that begins every text with a blank
-        would put one at each cut; those of the suite, of Qwen and of SmolLM2 do not.
+        Foreign text that spells a control token is cut after its first character, and the parts are encoded
+        separately; all other text is encoded as a whole. A tokenizer that prefixes every text with a blank would add
+        one at each cut; those of the suite, of Qwen and of SmolLM2 do not.
         """
         spans = foreign_spans(text)
         found: list[int] = []
-        # Parts still to encode, the next one last; a part that is cut goes back in two or more.
+        # Parts to encode, the next one last; a part that is cut returns as two or more.
         parts = [(0, len(text))]
         while parts:
             start, end = parts.pop()
@@ -88,7 +88,7 @@ class FolderCodec:
 
 
 def _require_ids_of_model(path: Path, tokenizer: Tokenizer) -> None:
-    """The tokenizer of another model names ids beyond the embedding; a generic one knows next to nothing."""
+    """Raise ConfigError for the tokenizer of another model, or for a generic one with hardly any entries."""
     ids = tokenizer.get_vocab(with_added_tokens=True).values()
     if not ids or not tokenizer.encode("1 + 1 = 2", add_special_tokens=False).ids:
         raise ConfigError(
@@ -109,14 +109,14 @@ def transformers_tokenizer(folder: Path) -> Any:
     """The folder's tokenizer as `transformers` loads it, for its chat template.
 
     Raises:
-        ConfigError: it cannot be read, or `transformers` fell back to a generic one of another vocabulary.
+        ConfigError: it cannot be read, or `transformers` loaded a generic one with another vocabulary.
     """
     from transformers import AutoTokenizer
 
     codec = FolderCodec.load(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    except Exception as error:  # whatever is in its files, the folder is at fault
+    except Exception as error:  # any exception: every one means that the files cannot be read
         raise ConfigError(f"{folder}: its tokenizer cannot be read ({str(error).splitlines()[0]})") from None
     if len(tokenizer) != codec.num_entries:
         raise ConfigError(
@@ -136,9 +136,9 @@ def control_ids(tokenizer: Tokenizer) -> frozenset[int]:
 
 
 def control_of(added: Mapping[int, AddedToken]) -> frozenset[int]:
-    """Of a tokenizer's added tokens the special ones, the tags, and all in angle or square brackets: `<file_sep>`.
+    """Added tokens that control a conversation: the special ones, tags, and texts in angle or square brackets.
 
-    Others are ordinary words or blanks, which foreign text may hold.
+    The others are ordinary words or blanks, which foreign text may contain.
     """
     return frozenset(
         token_id
@@ -151,7 +151,7 @@ _BRACKETED = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 
 
 def _cuts(hits: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Places inside control tokens at which a text is cut so that they are none; `spans` are foreign, both in order."""
+    """Places inside foreign control tokens at which a text is cut; `hits` and `spans` are sorted."""
     left = iter(spans)
     span = next(left, None)
     for start, end in hits:
@@ -164,7 +164,7 @@ def _cuts(hits: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> 
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Learn merges from `texts`, which must hold no special tokens or tags."""
+    """Learn merges from `texts`, which must not contain special tokens or tags."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,4 +1,4 @@
-"""`open_tool`: the configured tool of a job, ready for calls. No engine and no torch."""
+"""`open_tool`: the configured tool of a job, ready for calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sandbox import EqualCalls, NearLimitCalls, Sandbox, surroundings
 
 
 class ToolOff:
-    """Stands in for the sandbox in the control without tool: every call gets the same refusal."""
+    """Replaces the sandbox in the control without tool: every call gets the same refusal."""
 
     def submit(self, call: ToolCall) -> Future[ToolResult]:
         future: Future[ToolResult] = Future()
@@ -37,7 +37,7 @@ def open_tool(
     control: Control = Control.NONE,
     own: str | None = None,
 ) -> Iterator[Any]:
-    """The sandbox, or its stand-in for the control without tool. A tool of the user's is loaded in the sandbox."""
+    """The sandbox, or its replacement for the control without tool. The sandbox also loads a user's tool."""
     if control is Control.TOOL_OFF:
         yield ToolOff()
         return
@@ -46,14 +46,14 @@ def open_tool(
         preload, path = (*preload, own), (os.getcwd(),)
     with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
         tool = _repeatable(client, runtime, preload, own) if runtime.deterministic else client
-        # Of a tool of the user's nobody knows whether it is pure; and a pure program may still order types by address.
+        # A user's tool may be impure; and a pure program may still order types by address.
         yield EqualCalls(tool) if own is None and client.has_fixed_addresses else tool
 
 
 def _repeatable(
     client: Sandbox, runtime: RuntimeSection, preload: tuple[str, ...], own: str | None
 ) -> NearLimitCalls:
-    """Calls near their time limit, where the clock decides, end alike in the whole run, also after a resume."""
+    """Repeat the result of calls near their time limit, which the clock decides, in the whole run, also resumed."""
     around = surroundings(preload)
     if own is not None:
         module = inspect.getsourcefile(importlib.import_module(own))

@@ -1,4 +1,4 @@
-"""`OwnTool`: a user's module in place of the Python tool.
+"""`UserTool`: a user's module in place of the Python tool.
 
     NAME = "count_divisors"
     DESCRIPTION = "Number of positive divisors of an integer."
@@ -6,8 +6,8 @@
 
     def run(n): return sum(n % d == 0 for d in range(1, n + 1))
 
-A call runs inside the sandbox, as any code of the model does: same limits, isolation and seeds, and what `run` raises
-or prints is shown to the model and counted as for Python. Arguments are data on standard input, never code. No torch.
+A call runs inside the sandbox, with the limits, isolation and seeds of the model's own code. Output and exceptions of
+`run` are shown to the model and counted as for Python. Arguments are data on standard input, never code.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _PROGRAM = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnTool:
-    """What the conversation and the sandbox need of it."""
+class UserTool:
+    """The parts of a user's tool that the conversation and the sandbox use."""
 
     module: str
     name: str
@@ -39,8 +39,8 @@ class OwnTool:
         return _PROGRAM.format(module=self.module)
 
 
-def load_own_tool(module: str) -> OwnTool:
-    """Read a tool module. Raises ConfigError, in one line, when it is none."""
+def load_user_tool(module: str) -> UserTool:
+    """Read a tool module. Raises ConfigError, in one line, if it is not valid."""
     what = f"rollout.tool.own = {module!r}"
     try:
         found = importlib.import_module(module)
@@ -61,4 +61,4 @@ def load_own_tool(module: str) -> OwnTool:
         schema = json.dumps({"type": "function", "function": function})
     except TypeError as error:
         raise ConfigError(f"{what}: PARAMETERS is no JSON ({error})") from None
-    return OwnTool(module=module, name=name, schema=schema)
+    return UserTool(module=module, name=name, schema=schema)

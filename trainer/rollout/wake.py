@@ -1,4 +1,4 @@
-"""`Wake`: the one place where a rollout loop waits for anything that happens."""
+"""`Wake`: the one place where a rollout loop waits for events."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Wake:
         self._happened = threading.Event()
 
     def now(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Seconds of a monotonic clock."""
         return time.monotonic()
 
     def call(self) -> None:
-        """Note that something happened."""
+        """Record an event."""
         self._happened.set()
 
     def wait(self, timeout_s: float | None) -> None:
-        """Return once something happened since the last `wait`, or after `timeout_s`."""
+        """Return after an event since the last `wait`, or after `timeout_s`."""
         self._happened.wait(timeout_s)
-        # Cleared before the loop looks: what happens while it looks ends the next wait at once.
+        # Cleared before the loop looks: an event during the look ends the next wait at once.
         self._happened.clear()

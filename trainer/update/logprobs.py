@@ -63,9 +63,9 @@ def token_scores(
         head_VH: weight of the language-model head (no bias).
         target_S: target token ids.
         temperature: T > 0; logits are divided by it.
-        entropy_grad: propagate gradients through the entropy (entropy bonus); otherwise it is detached.
-        keep_logits: largest number of logits to keep for the backward pass; above it they are computed in chunks, twice.
+        entropy_grad: propagate gradients through the entropy (entropy bonus); if False, it is detached.
         keep_logits: largest number of logits kept for the backward pass; above it, two passes compute them in chunks.
+        chunk_logits: largest number of logits of one chunk (at least one token).
 
     Returns:
         Both in float32, or float64 for float64 hidden states.

@@ -31,7 +31,7 @@ def test_each_shape_is_reported_above_its_limit_and_not_at_it(name: str) -> None
 
 def test_a_step_that_keeps_nothing_is_reported() -> None:
     assert alarms({"num_kept": 0}) == [
-        "num_kept = 0: no group has spread, the weights stay as they are in this step"
+        "num_kept = 0: no group has spread, the weights do not change in this step"
     ]
     assert alarms({"num_kept": 1}) == []
 

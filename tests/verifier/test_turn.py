@@ -11,7 +11,7 @@ import pytest
 from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import VerdictKind
-from trainer.rollout.chat import parse_user_call, parse_turn
+from trainer.rollout.chat import parse_turn, parse_user_call
 from trainer.selection.reward import well_formed
 from trainer.selection.roc import p_format
 from verifier.answers.extract import extract, extract_letter, without_end_marks

@@ -1,14 +1,13 @@
-"""The local engine: batched decoding in this process, for CPUs, small models and tests.
+"""`LocalEngine`: batched decoding in this process, for CPUs, small models and tests.
 
-Deterministic: the same submissions at the same iterations give bit-equal ids and log-probs. A sampled
-stream depends on the request's seed and the model's scores alone; which rows share the batch can move a
-score by rounding, never a seed.
+It is deterministic: equal submissions at equal iterations give bit-equal ids and log-probs. A sampled stream depends on
+the request's seed and the model's scores alone; the other rows of the batch can change a score by rounding, never a
+seed.
 
-One iteration of `advance`: admit what is waiting, cache the contexts' new tokens (siblings' shared prompt
-once), feed every running row its last token, draw the next. A session that ends a turn stays cached until
-`release`, so the next turn caches only what the tool added. When cached tokens would pass the capacity,
-the longest-parked sessions are dropped first, then the last admitted row is preempted: its work so far is
-kept as ids and recomputed later.
+One iteration of `advance` admits waiting turns, caches the new tokens of their contexts (siblings' common prompt once),
+feeds every running row its last token and draws the next. A session that ends a turn stays cached until `release`, so
+its next turn caches only the tool response. If the cached tokens would exceed the capacity, the engine first drops the
+sessions parked longest, then preempts the last admitted row: its sampled ids are kept and recomputed later.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from trainer.engines.requests import Completion, EngineReport, Finish, GenerateR
 from trainer.engines.row_table import MAX_STOP_IDS, RowTable
 
 _PREFILL_TOKENS = 8192
-"""Most padded tokens of one prefill batch; bounds its memory."""
+"""Largest number of padded tokens of one prefill batch; bounds its memory."""
 
 
 class StepModel(Protocol):
-    """What the engine needs of a decoder; tests put scripted scores behind it."""
+    """The engine's interface to a decoder; tests implement it with scripted scores."""
 
     def allocate(self) -> KVCache: ...
 
@@ -49,11 +48,11 @@ class StepModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A request and what was sampled for it before a preemption."""
+    """A request and the tokens sampled for it before a preemption."""
 
     request: GenerateRequest
     context: np.ndarray
-    """Request ids followed by what was sampled before a preemption."""
+    """Request ids, followed by the tokens sampled before a preemption."""
     logprob: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
@@ -62,8 +61,8 @@ class LocalEngine:
 
     Args:
         engine: number in reports.
-        capacity_tokens: most tokens cached at any moment, over all sessions.
-        max_len: most tokens of one context, sampled ones included.
+        capacity_tokens: limit of cached tokens over all sessions.
+        max_len: limit of one context, sampled tokens included.
     """
 
     def __init__(
@@ -85,9 +84,9 @@ class LocalEngine:
         self._table = RowTable(max_len)
         self._waiting: deque[_Turn] = deque()
         self._running: dict[str, GenerateRequest] = {}
-        """In order of admission: the last is preempted first."""
+        """In order of admission; the last one is preempted first."""
         self._parked: dict[str, None] = {}
-        """Cached sessions without a request; the longest-parked first."""
+        """Cached sessions without a request; the one parked longest first."""
         self._in_flight: set[str] = set()
         self._prompts: dict[bytes, str] = {}
         """A prompt and the session that cached it first."""
@@ -95,7 +94,7 @@ class LocalEngine:
         self._aborted: list[Completion] = []
         self._num_preemptions = 0
         self.num_prefilled = 0
-        """Tokens cached by prefill so far; copies of a sibling's prompt are not counted."""
+        """Tokens cached by prefill; copies of a sibling's prompt do not count."""
 
     # --- weights -----------------------------------------------------------------------------------------
 
@@ -107,10 +106,10 @@ class LocalEngine:
         return self._version
 
     def call_when_done(self, wake: Callable[[], None]) -> None:
-        """Never called: completions appear inside `advance` only."""
+        """No-op: completions appear inside `advance` only."""
 
     def take_weights(self, source: Path | LiveWeights, version: int) -> None:
-        """Take a Hugging Face folder or a module's tensors. ValueError when they cannot be decoded exactly."""
+        """Load a Hugging Face folder or a module's tensors. Raises ValueError if exact decoding is not possible."""
         if isinstance(source, LiveWeights):
             self._take_tensors(source.tensors, source.config, version)
         else:
@@ -124,19 +123,19 @@ class LocalEngine:
         self._checked = None
 
     def _take_tensors(self, state_dict: Mapping[str, Tensor], config: PreTrainedConfig, version: int) -> None:
-        """Copy the tensors; they are checked once per config, then trusted."""
+        """Copy the tensors; only the first ones of a config are checked."""
         options = {"max_len": self._max_len, "device": self._device, "dtype": self._dtype}
         if self._checked == config.to_dict():
             cache = self._cache
             self.use(Decoder(state_dict, config, **options), version)
-            # Same shape: its memory serves on, and no row remembers what is in it.
+            # Same shape: the cache keeps its memory, and no row refers to its contents.
             self._cache = cache
         else:
             self.use(Decoder.from_state_dict(state_dict, config, **options), version)
             self._checked = config.to_dict()
 
     def use(self, model: StepModel, version: int) -> None:
-        """Decode with `model` from now on. RuntimeError while requests are in flight."""
+        """Decode with `model` from now on. Raises RuntimeError while requests are in flight."""
         if self._in_flight:
             raise RuntimeError(
                 f"{len(self._in_flight)} requests are in flight: finish or abort them before new weights"
@@ -187,7 +186,7 @@ class LocalEngine:
         return ""
 
     def abort(self, session: str) -> None:
-        """Unknown sessions are ignored; what was sampled so far is in the completion."""
+        """Ignore unknown sessions; the completion holds the tokens sampled so far."""
         if session in self._running:
             self._finish(session, Finish.ABORTED, self._aborted)
             return
@@ -233,7 +232,7 @@ class LocalEngine:
     # --- inside one iteration ----------------------------------------------------------------------------
 
     def _make_room(self) -> bool:
-        """Let every running row add a token within the capacity; True if a row had to be preempted."""
+        """Let every running row add a token within the capacity; True if a row was preempted."""
         preempted = False
         while not self._fits(0):
             if self._parked:
@@ -245,11 +244,11 @@ class LocalEngine:
         return preempted
 
     def _fits(self, num_tokens: int) -> bool:
-        """Whether `num_tokens` more can be cached beside one new token of each running row."""
+        """Whether `num_tokens` more can be cached in addition to one new token of each running row."""
         return self._table.num_cached + len(self._running) + num_tokens <= self._capacity
 
     def _admit(self, model: StepModel, cache: KVCache) -> None:
-        """Start waiting turns in order, while their contexts fit, and cache what is new in them."""
+        """Start waiting turns in order, while their contexts fit, and cache their new tokens."""
         table = self._table
         admitted: list[tuple[str, int]] = []
         while self._waiting:
@@ -273,7 +272,7 @@ class LocalEngine:
         self._prefill(model, cache, admitted)
 
     def _prefill(self, model: StepModel, cache: KVCache, admitted: list[tuple[str, int]]) -> None:
-        """Cache contexts but for their last id; siblings get a copy of their common prompt."""
+        """Cache contexts except their last id; siblings get a copy of their common prompt."""
         table = self._table
         jobs: list[tuple[int, int, np.ndarray]] = []
         copies: dict[str, list[str]] = {}
@@ -332,7 +331,7 @@ class LocalEngine:
 
     @torch.inference_mode()
     def _draw(self, scores_NV: Tensor, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw each live row at its request's settings; rows of equal settings are drawn in one call."""
+        """Draw each live row with its request's settings; rows of equal settings take one call."""
         table, width = self._table, len(scores_NV)
         live_N = table.live_N[:width]
         settings = set(zip(table.temperature_N[:width][live_N], table.top_p_N[:width][live_N], strict=True))
@@ -372,7 +371,7 @@ class LocalEngine:
         )
 
     def _preempt(self, session: str) -> None:
-        """Send a running turn back to the head of the queue, keeping what it sampled as ids."""
+        """Return a running turn to the head of the queue with its sampled ids."""
         _, logprob = self._table.sampled(session)
         turn = _Turn(self._running.pop(session), self._table.context(session), logprob)
         self._waiting.appendleft(turn)

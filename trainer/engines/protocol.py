@@ -1,4 +1,4 @@
-"""`Engine`: what the rollout loop and RL call on whatever generates tokens."""
+"""`Engine`: the interface between token generators and their callers, the rollout loop and RL."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class LiveWeights:
 
 
 class Recovery(Enum):
-    """What follows the loss of an engine."""
+    """State of an engine after its loss."""
 
     GONE = auto()
-    """It takes nothing more."""
+    """It never takes requests again."""
     RESTARTING = auto()
     """It calls `wake` when this changes; until then `submit` and `advance` raise."""
     BACK = auto()
@@ -38,9 +38,9 @@ class Recovery(Enum):
 class Engine(Protocol):
     """Generates tokens for one rollout loop. Calls are not thread-safe; sampling settings travel with the request.
 
-    Each submitted request yields one completion, whatever happens to it. A call that raises anything but ValueError
-    means that the engine is lost, with its requests and caches; `recovery` then reports whether it returns. An
-    engine that ends with requests in flight raises once at least, however fast it is back.
+    Each submitted request yields exactly one completion. An exception other than ValueError means that the engine
+    is lost, with its requests and caches; `recovery` then reports whether it returns. An engine that ends with
+    requests in flight raises at least once, even if it restarts at once.
     """
 
     @property
@@ -55,7 +55,7 @@ class Engine(Protocol):
 
     @property
     def recovery(self) -> Recovery:
-        """What follows the loss; to be read only after a call raised. An engine that never restarts is GONE."""
+        """State after the loss; valid only after a call raised. An engine that never restarts is GONE."""
         ...
 
     def call_when_done(self, wake: Callable[[], None]) -> None:
@@ -67,9 +67,9 @@ class Engine(Protocol):
         ...
 
     def advance(self) -> list[Completion]:
-        """Return the completions so far, in order of session, without waiting for more.
+        """Return the finished completions, in order of session, without waiting for more.
 
-        An engine that computes here runs one decode iteration first.
+        An engine that computes in this process runs one decode iteration first.
         """
         ...
 
@@ -78,15 +78,15 @@ class Engine(Protocol):
         ...
 
     def release(self, session: str) -> None:
-        """Forget the session's cache. Ignores unknown sessions."""
+        """Drop the session's cache. Ignores unknown sessions."""
         ...
 
     def report(self) -> EngineReport | None:
-        """The engine's state, or None if it does not know it."""
+        """The engine's state, or None if it is not available."""
         ...
 
     def take_weights(self, source: Path | LiveWeights, version: int) -> None:
-        """Take the weights of a checkpoint folder or of this process as `version`; drops every cached context (B43).
+        """Load the weights of a checkpoint folder or of this process as `version`; drop every cached context (B43).
 
         Raises RuntimeError while requests are in flight.
         """

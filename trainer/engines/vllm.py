@@ -1,12 +1,12 @@
-"""The vLLM engine: `VllmEngine`, token ids in and out of vLLM's `AsyncLLM`.
+"""`VllmEngine`: an engine that sends token ids to vLLM's `AsyncLLM` and receives token ids.
 
-vLLM runs in processes of its own; a thread of this process runs the event loop that its client needs. Of vLLM the
-engine uses `AsyncLLM` (generate, abort, pause_generation, resume_generation, collective_rpc "reload_weights",
-reset_prefix_cache, update_weight_version, shutdown), `AsyncEngineArgs`, `SamplingParams` and `StatLoggerBase`;
-`tests/trainer/test_engine_vllm.py` holds what it needs of each on the pinned version.
+vLLM runs in separate processes; a thread of this process runs the event loop of its client. The engine uses `AsyncLLM`
+(generate, abort, pause_generation, resume_generation, collective_rpc "reload_weights", reset_prefix_cache,
+update_weight_version, shutdown), `AsyncEngineArgs`, `SamplingParams` and `StatLoggerBase`;
+`tests/trainer/test_engine_vllm.py` tests each of them on the pinned version.
 
-Equal seeds and weights give equal ids, alone and in a batch; a score may move with its batch by rounding. vLLM shares
-cached blocks by content and drops the oldest, so a session has no cache of its own.
+Equal seeds and weights give equal ids, alone and in a batch; the batch may change a score by rounding. vLLM shares
+cached blocks by content and drops the oldest, so a session has no cache.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from trainer.weights import one_line
 
 _Result = TypeVar("_Result")
 _FINISH = {"stop": Finish.STOP, "length": Finish.LENGTH}
-"""Endings that are the model's; vLLM's others (abort, error) are not."""
+"""Endings of the model itself; vLLM has others (abort, error)."""
 BLOCK_TOKENS = 32
-"""Cache block of vLLM: the smallest that its fast CPU attention takes; a rollout wastes less than one block."""
+"""Cache block of vLLM: the smallest for its fast CPU attention; a rollout wastes less than one block."""
 
 
 @dataclass(slots=True)
 class _Load:
-    """Newest figures of vLLM's scheduler, written by its stat logger."""
+    """Latest numbers of vLLM's scheduler, written by its stat logger."""
 
     running: int = 0
     waiting: int = 0
@@ -52,19 +52,19 @@ class _Load:
 class VllmEngine:
     """Implements `trainer.engines.protocol.Engine`. vLLM starts with the first weights.
 
-    With `top_p` below 1 its log-probs are of the narrowed distribution; the local engine's are not.
+    With `top_p` below 1 its log-probs are those of the narrowed distribution, unlike the local engine's.
 
     Args:
         engine: number in reports.
         capacity_tokens: size of the cache over all requests, rounded up to whole blocks.
-        max_len: most tokens of one context, sampled ones included.
-        max_requests: most requests that vLLM decodes at once; the others wait in its queue.
-        dtype: of weights and cache, float32 or bfloat16.
-        threads: of vLLM's worker, where it computes on a CPU.
+        max_len: limit of one context, sampled tokens included.
+        max_requests: requests that vLLM decodes at once; the others wait in its queue.
+        dtype: type of weights and cache, float32 or bfloat16.
+        threads: threads of vLLM's worker on a CPU.
         eager: decode without compilation and CUDA graphs; vLLM starts sooner and decodes slower.
 
     Raises:
-        ConfigError: vLLM is not installed, or in another version than the pin.
+        ConfigError: vLLM is not installed, or its version differs from the pin.
     """
 
     computes = False
@@ -106,7 +106,7 @@ class VllmEngine:
         self._wake = wake
 
     def take_weights(self, source: Path | LiveWeights, version: int) -> None:
-        """Take weights by way of a copy in the temporary folder. ConfigError when vLLM does not take them."""
+        """Load weights from a copy in the temporary folder. Raises ConfigError if vLLM does not accept them."""
         if self._in_flight:
             raise RuntimeError(
                 f"{len(self._in_flight)} requests are in flight: finish or abort them before new weights"
@@ -125,7 +125,7 @@ class VllmEngine:
             if reload:
                 self._call(self._swap(folder))
             self._call(self._llm.update_weight_version(str(version)))
-        except Exception as error:  # of any kind: what vLLM's processes raise, or that they ended
+        except Exception as error:  # any exception of vLLM's processes, or their end
             raise ConfigError(
                 f"vLLM did not take the weights of version {version}: {_ended(error)}"
             ) from None
@@ -149,14 +149,14 @@ class VllmEngine:
                 max_model_len=self._max_len,
                 max_num_seqs=self._max_requests,
                 block_size=BLOCK_TOKENS,
-                # vLLM keeps one block for itself. A byte count only makes it skip its own measure of free memory.
+                # vLLM reserves one block. A byte count only makes it skip its own measure of free memory.
                 num_gpu_blocks_override=self._num_blocks + 1,
                 kv_cache_memory_bytes=1,
-                # The share that must be free at the start; the trainer may hold the rest.
+                # Share of memory that must be free at the start; the trainer may hold the rest.
                 gpu_memory_utilization=0.01,
                 enforce_eager=self._eager,
                 skip_tokenizer_init=True,
-                # Only what a request sets applies, never defaults of the checkpoint's generation_config.json.
+                # Only the request's settings apply, never defaults of the checkpoint's generation_config.json.
                 generation_config="vllm",
                 logprobs_mode="processed_logprobs",
                 disable_log_stats=True,
@@ -164,7 +164,7 @@ class VllmEngine:
             )
             try:
                 self._llm = self._call(self._connect(arguments))
-            except Exception as error:  # of any kind: the model or this machine does not suit vLLM
+            except Exception as error:  # any exception: the model or this machine does not suit vLLM
                 raise ConfigError(
                     f"vLLM {VLLM_PIN} does not start on the model ({one_line(error)}); set "
                     "VLLM_LOGGING_LEVEL=INFO to read why"
@@ -196,7 +196,7 @@ class VllmEngine:
         # vLLM samples colder requests at 0.01 and refuses hotter ones.
         if request.temperature and not 0.01 <= request.temperature <= 2.0:
             return f"temperature {request.temperature}: vLLM samples at 0, or from 0.01 to 2"
-        # vLLM ends on such an id, and cuts a longer request at the end of its context without a word.
+        # vLLM ends on such an id, and silently cuts a longer request at the end of its context.
         if not 0 <= min(request.ids) <= max(request.ids) < self._vocab:
             return f"ids {min(request.ids)} to {max(request.ids)} leave the vocabulary of {self._vocab}"
         if len(request.ids) + request.max_new > most:
@@ -222,7 +222,7 @@ class VllmEngine:
         try:
             async for last in self._llm.generate(prompt, parameters, request.session):
                 self._finish(request, last.outputs[0])
-        except Exception as error:  # of any kind: vLLM ended, or refused what `_refusal` let pass
+        except Exception as error:  # any exception: vLLM ended, or refused what `_refusal` accepts
             self._deliver(request, ConfigError(f"session {request.session!r} is lost: {_ended(error)}"))
 
     def _finish(self, request: GenerateRequest, output: Any) -> None:
@@ -244,7 +244,7 @@ class VllmEngine:
         self._wake()
 
     def advance(self) -> list[Completion]:
-        """Return the completions so far. ConfigError when vLLM ended."""
+        """Return the finished completions. Raises ConfigError if vLLM ended."""
         found: list[Completion] = []
         while not self._done.empty():
             item = self._done.get()
@@ -254,23 +254,23 @@ class VllmEngine:
         return sorted(found, key=lambda completion: completion.session)
 
     def abort(self, session: str) -> None:
-        """Unknown sessions are ignored; the completion holds what was sampled so far."""
+        """Ignore unknown sessions; the completion holds the tokens sampled so far."""
         request = self._in_flight.get(session)
         if request is not None:
             self._aborted.add(session)
             self._spawn(self._stop(request))
 
     async def _stop(self, request: GenerateRequest) -> None:
-        # vLLM ignores an abort that comes before it has taken in the request.
+        # vLLM ignores an abort that arrives before it has accepted the request.
         while self._in_flight.get(request.session) is request:
             await self._llm.abort(request.session)
             await asyncio.sleep(0.01)
 
     def release(self, session: str) -> None:
-        """Nothing to forget: vLLM keeps no cache by session."""
+        """No-op: vLLM has no cache per session."""
 
     def report(self) -> EngineReport:
-        # vLLM writes figures only while it decodes: with nothing in flight the last ones are stale.
+        # vLLM updates its numbers only while it decodes: without requests in flight they are stale.
         load = self._load if self._in_flight else _Load(preemptions=self._load.preemptions)
         capacity = self._num_blocks * BLOCK_TOKENS
         return EngineReport(
@@ -284,7 +284,7 @@ class VllmEngine:
         )
 
     def close(self) -> None:
-        """End vLLM's processes and forget its copies of weights."""
+        """End vLLM's processes and delete its copies of weights."""
         if self._llm is not None:
             self._loop.call_soon_threadsafe(self._llm.shutdown)
             self._llm = None
@@ -303,7 +303,7 @@ class VllmEngine:
 
 
 def _ended(error: Exception) -> str:
-    return f"vLLM ended ({one_line(error)}); repeat the command, which goes on from its last state"
+    return f"vLLM ended ({one_line(error)}); repeat the command, which resumes from its last state"
 
 
 def _stat_logger(load: _Load) -> Callable[[Any, int], Any]:
@@ -312,7 +312,7 @@ def _stat_logger(load: _Load) -> Callable[[Any, int], Any]:
 
     class Logger(StatLoggerBase):
         def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            """Nothing of the configuration is kept."""
+            """Accept the arguments of vLLM and store none."""
 
         def record(
             self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
@@ -325,7 +325,7 @@ def _stat_logger(load: _Load) -> Callable[[Any, int], Any]:
                 load.preemptions += iteration_stats.num_preempted_reqs
 
         def log_engine_initialized(self) -> None:
-            """Nothing to print."""
+            """Print nothing."""
 
     return Logger
 
@@ -334,7 +334,7 @@ def _stat_logger(load: _Load) -> Callable[[Any, int], Any]:
 def _environment(threads: int) -> Iterator[None]:
     """Settings that vLLM reads from the environment only; its processes inherit them, this one does not keep them."""
     settings = {
-        # Of the worker, which ignores torch.set_num_threads; "nobind" leaves the choice of cores to the caller.
+        # For the worker, which ignores torch.set_num_threads; "nobind" leaves the choice of cores to the caller.
         "OMP_NUM_THREADS": str(threads),
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_NO_USAGE_STATS": "1",

@@ -17,12 +17,14 @@ from tests.checks import tree
 
 CLEAN = (
     "analysis/",
+    "bench/",
     "config/",
     "docs/ablations.md",
     "docs/analysis.md",
     "evaluation/",
     "records/",
     "sandbox/",
+    "trainer/",
     "verifier/",
 )
 """Paths that the check covers; a path joins once it is clean."""

@@ -25,11 +25,9 @@ HEAD = """\
 
 <!-- Written by `python -m config docs` from config/model.py and the presets; do not edit. -->
 
-`config/tiny.yaml` gives every key a value and is the default preset. Every other file overrides some keys; the head of
-a preset states its requirements, its cost and the error that stops it today. Mappings merge deeply, lists are replaced
-whole. YAML 1.2 applies: `1e-6` is a number, `off` a word, `010` ten.
-
-Sources of a value, the weakest first:
+`config/tiny.yaml`, the default preset, gives every key a value; every other file overrides some keys. Mappings merge
+deeply, lists are replaced whole. YAML 1.2 applies: `1e-6` is a number, `off` a word, `010` ten. Sources of a value, the
+weakest first:
 
 1. `config/tiny.yaml`
 2. files in their order: `--config` of a command, `--configfile` of Snakemake or `configfile` of a workflow profile
@@ -37,26 +35,19 @@ Sources of a value, the weakest first:
 4. `--profile paper` of `python -m evaluation run`; sources 3 and 5 override it
 5. an option of a command with the same meaning, such as `-k`, `--temperature` or `--data`
 
-On Snakemake's command line `--configfile` replaces a profile's own file, so name both. Each `snakemake` call prints its
-sources. `null` removes a plan (`eval.plans.NAME: null`), empties a list, and switches `arms`, `sft.noise` and
-`rl.filter` off.
-
-```bash
-python -m config show --config config/micro.yaml --set rl.rl1.steps=5   # the resolved whole, or one line and status 2
-snakemake --cores all --configfile config/micro.yaml my.yaml            # the same files for the whole pipeline
-```
+Each `snakemake` call prints its sources. `null` removes a plan (`eval.plans.NAME: null`), empties a list, and switches
+`arms`, `sft.noise` and `rl.filter` off. `python -m config show --config FILE --set a.b=c` prints the resolved whole.
 
 An unknown key, a wrong type, a value out of bounds and contradictory settings
-([contradictions.py](../config/contradictions.py)) stop everything before the first job, with the nearest known key,
-the allowed values or a remedy. A missing checkpoint folder, benchmark file, GPU or preloaded module stops a run
-before its first job as well.
+([contradictions.py](../config/contradictions.py)) stop a run before its first job, with the nearest known key, the
+allowed values or a remedy. So does a missing checkpoint folder, benchmark file, GPU or preloaded module.
 
 All sections except [runtime](#runtime) are semantic: they enter rule parameters and digests. A changed key reruns the
-rules whose command reads its section ([commands.py](../config/commands.py); the table in
-`tests/pipeline/test_keys.py`) and all that follows. A changed `runtime` reruns nothing.
+rules whose command reads its section ([commands.py](../config/commands.py)) and all later ones. A changed `runtime`
+reruns nothing.
 
-How to use presets and keys: [guide.md](guide.md). Reasons for defaults: [decisions.md](decisions.md). The model:
-[config/model.py](../config/model.py); its JSON schema for editors: [config/schema.json](../config/schema.json).
+How to use presets and keys: [guide.md](guide.md). Reasons for defaults: [decisions.md](decisions.md). JSON schema for
+editors: [config/schema.json](../config/schema.json).
 """
 
 
@@ -186,12 +177,12 @@ def _model_of(schema: Any, field: Any) -> Any:
 
 def _type(schema: Any, field: Any) -> str:
     if "const" in field or "enum" in field:
-        return "text" if isinstance(field.get("const", ""), str) else "number"
+        return "text" if isinstance(field.get("const", ""), str) else "float"
     if field["type"] == "array":
         return f"list of {_type(schema, _resolved(schema, field['items']))}"
     if field["type"] == "object":
         return "mapping"
-    plain = {"string": "text", "boolean": "true/false"}
+    plain = {"string": "text", "boolean": "bool", "integer": "int", "number": "float"}
     return plain.get(field["type"], str(field["type"]))
 
 
@@ -204,9 +195,10 @@ def _bound(field: Any) -> str:
         return ", ".join(_value(value) for value in field["enum"])
     if field["type"] == "array":
         return _bound(field["items"]) if "$ref" not in field["items"] else ""
+    if "minimum" in field and "maximum" in field:
+        return f"in [{field['minimum']:g}, {field['maximum']:g}]"
     signs = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
-    found = [f"{sign} {field[name]:g}" for name, sign in signs if name in field]
-    return " and ".join(found) + (f"`{field['pattern']}`" if "pattern" in field else "")
+    return " and ".join(f"{sign} {field[name]:g}" for name, sign in signs if name in field)
 
 
 def _default(defaults: Mapping[str, Any], dotted: str) -> str:
@@ -240,7 +232,7 @@ def _cell(text: str) -> str:
 def _table(keys: list[Key]) -> str:
     lines = ["| key | value | tiny | meaning |", "|---|---|---|---|"]
     for key in keys:
-        value = f"{key.type} {key.bound}".strip().removeprefix("text ")
+        value = f"{key.type} {key.bound}".removeprefix("text ") if key.bound else key.type
         cells = (f"`{key.name}`", value, key.default, key.meaning)
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     return "\n".join(lines) + "\n"

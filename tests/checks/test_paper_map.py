@@ -41,11 +41,11 @@ def names_of(path: Path) -> set[str]:
 
 
 def missing(root: Path, text: str) -> list[str]:
-    """References of a page that lead nowhere."""
+    """References of a page to a file or name that does not exist; paths are relative to the root or to tests/."""
     found = []
     for file, name in sorted(set(REFERENCE.findall(text))):
-        path = root / file
-        if not path.is_file():
+        path = next((path for path in (root / file, root / "tests" / file) if path.is_file()), None)
+        if path is None:
             found.append(f"{file}: no such file")
         elif name and name not in names_of(path):
             found.append(f"{file}: defines no {name}")
@@ -78,9 +78,7 @@ def test_a_name_that_does_not_exist_is_found(project_root: Path, bad: str) -> No
 def test_every_row_names_code_and_a_test_or_says_that_it_is_not_built(page: str) -> None:
     wrong = []
     for place, _, code, test in rows(page):
-        named = REFERENCE.search(code) and any(
-            file.startswith("tests/") for file, _ in REFERENCE.findall(test)
-        )
+        named = REFERENCE.search(code) and any("/test_" in file for file, _ in REFERENCE.findall(test))
         if not named and not code.startswith("not built: "):
             wrong.append(place)
     assert wrong == []

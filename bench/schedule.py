@@ -18,12 +18,8 @@ import typer
 from config.command import one_line_errors
 from records.files import write_json
 from records.finished_results import refuse_to_replace
-from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
-from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
-from trainer.scheduling.baselines.static_split import StaticSplitPolicy
-from trainer.scheduling.baselines.sticky import StickyPolicy
-from trainer.scheduling.forecast import ForecastPolicy
-from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.fixed_cap import FixedCapPolicy
+from trainer.scheduling.policies import ALL, scheduling_policy
 from trainer.scheduling.policy import Policy
 from trainer.scheduling.simulation.simulate import Cluster, lower_bound_s, simulate
 from trainer.scheduling.simulation.workload import Workload, synthetic
@@ -39,7 +35,8 @@ class Contender:
     """A policy under its name in the tables."""
 
     name: str
-    make: Callable[[Cluster], Policy]
+    make: Callable[[Sequence[int]], Policy]
+    """From the cached tokens that each engine can hold."""
     synchronised_tools: bool = False
 
 
@@ -59,34 +56,17 @@ LENGTHS = (
 
 
 def contenders() -> list[Contender]:
-    """The forecast policy, the paper's reserve, the usual baselines, and hand-tuned caps."""
-
-    def cap_of(cap: int) -> Callable[[Cluster], Policy]:
-        return lambda cluster: FixedCapPolicy(cluster.num_engines, cap=cap)
-
-    def capacities(cluster: Cluster) -> list[int]:
-        return [cluster.capacity_tokens] * cluster.num_engines
-
-    def together(cluster: Cluster) -> Policy:
-        return StaticSplitPolicy(cluster.num_engines, together=True)
-
+    """Every declared policy, the split that the paper replaces, and hand-tuned caps."""
+    split = scheduling_policy("static_together")
     return [
-        Contender(name=FORECAST, make=lambda cluster: ForecastPolicy(capacities(cluster))),
-        Contender(name="worst_case_reserve", make=lambda cluster: KvBudgetPolicy(capacities(cluster))),
-        Contender(
-            name="running_quantile_reserve",
-            make=lambda cluster: KvBudgetPolicy(capacities(cluster), reserve="running_quantile"),
-        ),
-        Contender(name="static_together_synchronised_tools", make=together, synchronised_tools=True),
-        Contender(name="static_together", make=together),
-        Contender(
-            name="static_shuffled",
-            make=lambda cluster: StaticSplitPolicy(cluster.num_engines, together=False),
-        ),
-        Contender(name="least_in_flight", make=lambda cluster: LeastInFlightPolicy(cluster.num_engines)),
-        Contender(name="sticky", make=lambda cluster: StickyPolicy(cluster.num_engines)),
-        *(Contender(name=f"cap_{cap}", make=cap_of(cap)) for cap in CAPS),
+        *(Contender(name=policy.name, make=policy.make) for policy in ALL),
+        Contender(name=f"{split.name}_synchronised_tools", make=split.make, synchronised_tools=True),
+        *(Contender(name=f"cap_{cap}", make=_capped(cap)) for cap in CAPS),
     ]
+
+
+def _capped(cap: int) -> Callable[[Sequence[int]], Policy]:
+    return lambda capacities: FixedCapPolicy(len(capacities), cap=cap)
 
 
 def study(quick: bool = False) -> dict[str, Any]:
@@ -144,7 +124,8 @@ def draw(lengths: Lengths, *, seed: int, num_engines: int) -> Workload:
 def _run(contender: Contender, workload: Workload, seed: int, cluster: Cluster) -> dict[str, Any]:
     if contender.synchronised_tools:
         cluster = Cluster(num_engines=cluster.num_engines, synchronised_tools=True)
-    outcome = simulate(workload, contender.make(cluster), cluster)
+    capacities = [cluster.capacity_tokens] * cluster.num_engines
+    outcome = simulate(workload, contender.make(capacities), cluster)
     return {"workload": workload.name, "seed": seed, "policy": contender.name, **outcome.to_json()}
 
 

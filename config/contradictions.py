@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from config.model import Config, EvalPlan, StageSection
-from config.names import benchmark_names
+from config.names import benchmark_names, scheduler_names
 from config.objective import ObjectiveSection, RocSelection, RocTransform
 from records.evaluation import POOLED, RINGS
 from records.stages import RL_STAGES, Stage
@@ -45,6 +45,7 @@ def _idle(config: Config) -> Iterator[str]:
 
 
 def _engine(config: Config) -> Iterator[str]:
+    yield from _unknown("rollout.scheduler", [config.rollout.scheduler], scheduler_names())
     if config.rollout.engine.kind == "vllm" and config.runtime.deterministic:
         yield (
             "runtime.deterministic = true, but rollout.engine.kind = vllm does not repeat a run bit by bit; set "

@@ -153,9 +153,9 @@ class RolloutSection(Section):
     bfloat16 on a GPU, float32 on a CPU) and max_requests (default 256), the most rollouts decoded at once."""
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
-    reserve: Literal["worst_case", "running_quantile", "forecast"]
-    """KV reserved per rollout: prompt + cap (the paper's K), a running quantile of past needs, or a forecast from the
-    lengths seen so far, with rare preemptions."""
+    scheduler: str
+    """When a rollout may start, by the name of a file in trainer/scheduling/policies: worst_case_reserve (the paper's
+    K), running_quantile_reserve, forecast, or a baseline."""
     keep: Annotated[str, Field(pattern=r"^(all|trained|sample\([1-9][0-9]*\))$")]
     """Training trajectories written to disk: all, trained, or sample(n) per step."""
     seed: Count

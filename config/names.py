@@ -19,6 +19,11 @@ def benchmark_names() -> tuple[str, ...]:
     return POOLED, *declared_names(ROOT / "verifier" / "benchmarks")
 
 
+def scheduler_names() -> tuple[str, ...]:
+    """What `rollout.scheduler` may name: one policy for each file of trainer/scheduling/policies."""
+    return declared_names(ROOT / "trainer" / "scheduling" / "policies")
+
+
 def declared_names(folder: Path) -> tuple[str, ...]:
     """Return the module names below a folder, sorted, with '-' between folders.
 

@@ -20,9 +20,9 @@ from trainer.rollout.chat import TURN_END, Codec
 from trainer.rollout.chat_text import ChatText
 from trainer.rollout.draft import RolloutDraft
 from trainer.rollout.loop import RolloutClock
-from trainer.rollout.sampler import scheduling_policy
 from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.wake import Wake
+from trainer.scheduling.policies import scheduling_policy
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 MIN_ROOM = 256
@@ -95,7 +95,8 @@ class DialogueSampler:
             ValueError: two tasks have the same problem and sample.
         """
         (turn_end,) = self.codec.encode(TURN_END)
-        step = _Steps(self, scheduling_policy(self.rollout), policy_version, turn_end)
+        policy = scheduling_policy(self.rollout.scheduler).make([self.rollout.kv_tokens])
+        step = _Steps(self, policy, policy_version, turn_end)
         begun = [self._begin(task, policy_version) for task in tasks]
         for one in begun:
             if one.ended is not None:

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from config.names import RESERVED_RUNS, benchmark_names
+from config.names import RESERVED_RUNS, benchmark_names, scheduler_names
 from config.resolve import resolve
 from records.errors import ConfigError
 from records.evaluation import POOLED, RINGS
+from trainer.scheduling.policies import ALL as POLICIES
 from verifier.benchmarks import NAMES
 
 
 def test_the_names_of_the_files_are_those_that_the_packages_declare() -> None:
     assert benchmark_names() == (POOLED, *NAMES)
     assert set(RINGS) < set(NAMES)
+    assert scheduler_names() == tuple(policy.name for policy in POLICIES)
 
 
 def test_every_folder_of_the_results_that_comes_with_the_project_is_reserved(project_root: Path) -> None:

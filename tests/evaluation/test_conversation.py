@@ -17,7 +17,7 @@ from trainer.engines.requests import Completion, EngineReport, Finish, GenerateR
 from trainer.rollout.chat import TURN_END
 from trainer.rollout.chat_text import ChatText, live
 from trainer.rollout.task import RolloutSettings, Task
-from trainer.scheduling.policy import Assignment
+from trainer.scheduling.policy import Assignment, SchedulingPolicy
 
 
 @dataclass
@@ -81,9 +81,8 @@ def test_the_policy_hears_no_time_of_the_engines_own(monkeypatch: pytest.MonkeyP
             return []
 
     heard: list[float] = []
-    monkeypatch.setattr(
-        "evaluation.conversations.conversation.scheduling_policy", lambda rollout: Listening()
-    )
+    listening = SchedulingPolicy(name="listening", make=lambda capacities: Listening())
+    monkeypatch.setattr("evaluation.conversations.conversation.scheduling_policy", lambda name: listening)
     hold(Ticking(script(f"yes{TURN_END}")), OneTurn(live("Q?")))
     assert set(heard) == {0.0}
 

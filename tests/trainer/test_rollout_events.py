@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,22 +26,13 @@ from tests.trainer.fakes import (
 )
 from trainer.rollout.loop import RolloutClock, RolloutLoop
 from trainer.rollout.task import Task
-from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
-from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
-from trainer.scheduling.baselines.static_split import StaticSplitPolicy
-from trainer.scheduling.baselines.sticky import StickyPolicy
-from trainer.scheduling.forecast import ForecastPolicy
-from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.fixed_cap import FixedCapPolicy
+from trainer.scheduling.policies import ALL, scheduling_policy
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
-POLICIES: dict[str, Callable[[int], Policy]] = {
-    "kv budget": lambda n: KvBudgetPolicy([8000] * n),
-    "forecast": lambda n: ForecastPolicy([8000] * n),
-    "fixed cap": lambda n: FixedCapPolicy(n, cap=2),
-    "sticky": StickyPolicy,
-    "least in flight": LeastInFlightPolicy,
-    "static, shuffled": lambda n: StaticSplitPolicy(n, together=False),
-    "static, together": lambda n: StaticSplitPolicy(n, together=True),
+POLICIES: dict[str, Callable[[Sequence[int]], Policy]] = {
+    **{policy.name: policy.make for policy in ALL},
+    "fixed_cap": lambda capacities: FixedCapPolicy(len(capacities), cap=2),
 }
 TWO_CALLS = script(call_text(), call_text(), ANSWER)
 
@@ -104,7 +95,7 @@ def test_rollouts_of_an_engine_that_dies_end_on_the_others_from_the_ids_they_had
     ]
     # The fake answers by the number of turns that it has seen, so both engines count alike.
     engines[1].num_turns = engines[0].num_turns
-    pairs = run(loop_of(engines, POLICIES[name](2), tool), 6)
+    pairs = run(loop_of(engines, POLICIES[name]([8000] * 2), tool), 6)
     assert [rollout.stop for rollout, _ in pairs] == [StopReason.ANSWER] * 6
     assert sorted(rollout.sample for rollout, _ in pairs) == list(range(6))
     assert len({tuple(rollout.ids) for rollout, _ in pairs}) == 1
@@ -116,7 +107,7 @@ def test_the_error_of_the_last_engine_ends_the_batch() -> None:
     tool = ScriptedTool()
     engines = [TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=s) for s in (0.5, 1.5)]
     with pytest.raises(ConnectionError, match="gone"):
-        run(loop_of(engines, StickyPolicy(2), tool), 4)
+        run(loop_of(engines, scheduling_policy("sticky").make([8000] * 2), tool), 4)
 
 
 def test_a_lost_call_is_tried_again_after_a_pause_in_which_others_go_on() -> None:
@@ -171,7 +162,7 @@ def test_every_rollout_ends_exactly_once_for_any_order_of_events(
         engine.num_turns = engines[-1].num_turns  # a rollout that moves goes on in its script
     for engine, dies_at_s in zip(engines, deaths, strict=False):
         engine.dies_at_s = dies_at_s
-    pairs = run(loop_of(engines, POLICIES[name](3), tool), len(turns))
+    pairs = run(loop_of(engines, POLICIES[name]([8000] * 3), tool), len(turns))
     assert sorted(rollout.sample for rollout, _ in pairs) == list(range(len(turns)))
     for rollout, _ in pairs:
         assert rollout.stop in (StopReason.ANSWER, StopReason.ABORTED)

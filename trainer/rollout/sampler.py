@@ -20,9 +20,7 @@ from trainer.rollout.loop import RolloutClock, RolloutLoop, Tool
 from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.rollout.tool import limits_of, open_tool
-from trainer.scheduling.forecast import ForecastPolicy
-from trainer.scheduling.kv_budget import KvBudgetPolicy
-from trainer.scheduling.policy import Policy
+from trainer.scheduling.policies import scheduling_policy
 from trainer.update.grpo import GrpoTrainer
 
 
@@ -43,7 +41,7 @@ class Sampler:
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:
         loop = RolloutLoop(
             engines=[self.engine],
-            policy=scheduling_policy(self.rollout),
+            policy=scheduling_policy(self.rollout.scheduler).make([self.rollout.kv_tokens]),
             tool=self.tool,
             chat=self.chat,
             codec=self.codec,
@@ -55,13 +53,6 @@ class Sampler:
     def take_weights(self, trainer: GrpoTrainer, version: int) -> None:
         """Give the engine the weights of a trainer in this process."""
         self.engine.take_weights(LiveWeights(trainer.export_weights(), trainer.model.config), version)
-
-
-def scheduling_policy(rollout: RolloutSection) -> Policy:
-    """The configured admission to the one engine; a new policy for each batch."""
-    if rollout.reserve == "forecast":
-        return ForecastPolicy(capacities=[rollout.kv_tokens])
-    return KvBudgetPolicy(capacities=[rollout.kv_tokens], reserve=rollout.reserve)
 
 
 @contextmanager

@@ -33,29 +33,22 @@ class KvBudgetPolicy:
 
     Args:
         capacities: cached tokens that each engine can hold.
-        reserve: "worst_case" reserves context + max_new, so no engine ever overflows (the paper's rule);
-            "running_quantile" reserves what `quantile` of the ended rollouts needed, and leaves rare overflows
-            to the engine's preemption.
-        quantile: for the second rule.
+        quantile: None reserves context + max_new, so no engine ever overflows (the paper's rule). A share reserves
+            what this quantile of the ended rollouts needed, and leaves rare overflows to the engine's preemption.
     """
 
-    def __init__(
-        self, capacities: Sequence[int], *, reserve: str = "worst_case", quantile: float = 0.8
-    ) -> None:
+    def __init__(self, capacities: Sequence[int], *, quantile: float | None = None) -> None:
         if not capacities or min(capacities) < 1:
             raise ValueError(
                 f"capacities {list(capacities)}: need at least one engine, each of 1 token or more"
             )
-        if reserve not in ("worst_case", "running_quantile"):
-            raise ValueError(f"reserve {reserve!r}: must be worst_case or running_quantile")
-        if not 0 < quantile <= 1:
+        if quantile is not None and not 0 < quantile <= 1:
             raise ValueError(f"quantile {quantile}: must be above 0 and at most 1")
         self._capacities = list(capacities)
         self._unreserved = list(capacities)
         # Entries are (-unreserved, engine); an entry that disagrees with _unreserved is stale and skipped.
         self._most_room = [(-capacity, engine) for engine, capacity in enumerate(capacities)]
         heapq.heapify(self._most_room)
-        self._worst_case = reserve == "worst_case"
         self._quantile = quantile
         self._queue = AdmissionQueue()
         self._rollouts: dict[str, _Rollout] = {}
@@ -124,7 +117,7 @@ class KvBudgetPolicy:
     def _reserve(self, arrival: Arrival) -> int:
         """Tokens to reserve for a whole rollout."""
         grown = arrival.max_new
-        if not self._worst_case and len(self._grown) >= _MIN_FINISHED:
+        if self._quantile is not None and len(self._grown) >= _MIN_FINISHED:
             rank = min(int(self._quantile * len(self._grown)), len(self._grown) - 1)
             grown = min(grown, self._grown[rank])
         return arrival.context_tokens + grown

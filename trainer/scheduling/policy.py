@@ -6,6 +6,7 @@ Policies are event-driven and hold state; they see lengths and reports, never to
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,3 +59,13 @@ class Policy(Protocol):
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """The rollout ended; its cache is free. `context_tokens`: its length, from which policies learn."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingPolicy:
+    """What a module of `trainer.scheduling.policies` declares; `rollout.scheduler` and the study take it by name."""
+
+    name: str
+    """That of its file."""
+    make: Callable[[Sequence[int]], Policy]
+    """From the cached tokens that each engine can hold; called anew for each batch."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.engines.requests import EngineReport
-from trainer.scheduling.forecast import ForecastPolicy
+from trainer.scheduling.policies.forecast import ForecastPolicy
 from trainer.scheduling.policy import Arrival
 from trainer.scheduling.survival import SurvivalCurve
 

@@ -57,7 +57,7 @@ def test_a_rollout_that_ends_while_it_waits_leaves_the_queue():
 
 
 def test_the_running_quantile_reserves_what_ended_rollouts_needed():
-    policy = KvBudgetPolicy([1000], reserve="running_quantile", quantile=0.5)
+    policy = KvBudgetPolicy([1000], quantile=0.5)
     for i in range(16):
         policy.on_arrive(arrival(f"s{i}"), 0.0)
         policy.on_finish(f"s{i}", 1.0, context_tokens=10 + i)
@@ -72,10 +72,10 @@ def test_a_rollout_larger_than_every_engine_is_refused():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"capacities": []}, {"capacities": [0]}, {"capacities": [9], "reserve": "mean"}]
+    "bad", [{"capacities": []}, {"capacities": [0]}, {"capacities": [9], "quantile": 0.0}]
 )
 def test_settings_that_make_no_sense_are_refused(bad):
-    with pytest.raises(ValueError, match=r"capacities|reserve"):
+    with pytest.raises(ValueError, match=r"capacities|quantile"):
         KvBudgetPolicy(**bad)
 
 
@@ -88,12 +88,12 @@ ROLLOUTS = st.lists(
     capacities=st.lists(st.integers(100, 150), min_size=1, max_size=4),
     rollouts=ROLLOUTS,
     seed=st.integers(0, 1000),
-    reserve=st.sampled_from(["worst_case", "running_quantile"]),
+    quantile=st.sampled_from([None, 0.8]),
 )
 def test_every_arrival_is_assigned_once_in_order_and_nothing_is_promised_twice(
-    capacities, rollouts, seed, reserve
+    capacities, rollouts, seed, quantile
 ):
-    policy = KvBudgetPolicy(capacities, reserve=reserve)
+    policy = KvBudgetPolicy(capacities, quantile=quantile)
     waiting: list[str] = []
     engine_of: dict[str, int] = {}
     turns_left = {f"s{i}": rollout[2] for i, rollout in enumerate(rollouts)}
@@ -105,7 +105,7 @@ def test_every_arrival_is_assigned_once_in_order_and_nothing_is_promised_twice(
             assert one.session == waiting.pop(0)
             engine_of[one.session] = one.engine
             active.append(one.session)
-        if reserve == "worst_case":
+        if quantile is None:
             for engine, capacity in enumerate(capacities):
                 assert sum(size[s] for s in active if engine_of[s] == engine) <= capacity
 

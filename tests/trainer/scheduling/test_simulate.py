@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.scheduling.baselines.fixed_cap import FixedCapPolicy
-from trainer.scheduling.baselines.least_in_flight import LeastInFlightPolicy
-from trainer.scheduling.baselines.static_split import StaticSplitPolicy
-from trainer.scheduling.baselines.sticky import StickyPolicy
-from trainer.scheduling.forecast import ForecastPolicy
+from trainer.scheduling.fixed_cap import FixedCapPolicy
 from trainer.scheduling.kv_budget import KvBudgetPolicy
+from trainer.scheduling.policies import ALL
+from trainer.scheduling.policies.sticky import StickyPolicy
 from trainer.scheduling.simulation.clock import SimulatedClock
 from trainer.scheduling.simulation.simulate import Cluster, lower_bound_s, simulate
 from trainer.scheduling.simulation.simulated_engine import SimulatedEngine, StepCost
@@ -22,14 +20,8 @@ from trainer.scheduling.simulation.workload import RolloutWork, TurnWork, Worklo
 
 COST = StepCost(overhead_s=1e-3, weights_s=5e-3, row_s=1e-3, cached_token_s=1e-5, prefill_token_s=1e-4)
 POLICIES = {
-    "forecast": lambda n, c: ForecastPolicy([c] * n),
-    "worst_case": lambda n, c: KvBudgetPolicy([c] * n),
-    "running_quantile": lambda n, c: KvBudgetPolicy([c] * n, reserve="running_quantile"),
-    "static_together": lambda n, c: StaticSplitPolicy(n, together=True),
-    "static_shuffled": lambda n, c: StaticSplitPolicy(n, together=False),
-    "least_in_flight": lambda n, c: LeastInFlightPolicy(n),
-    "sticky": lambda n, c: StickyPolicy(n),
-    "fixed_cap": lambda n, c: FixedCapPolicy(n, cap=4),
+    **{policy.name: policy.make for policy in ALL},
+    "fixed_cap": lambda capacities: FixedCapPolicy(len(capacities), cap=4),
 }
 
 
@@ -118,12 +110,12 @@ def test_jumps_agree_with_a_reference_that_goes_token_by_token(requests, capacit
 def test_tokens_are_conserved_and_the_cache_is_never_over_full(name):
     workload = small()
     cluster = Cluster(num_engines=3, capacity_tokens=1200, cost=COST)
-    outcome = simulate(workload, POLICIES[name](3, 1200), cluster)
+    outcome = simulate(workload, POLICIES[name]([1200] * 3), cluster)
     assert outcome.num_rollouts == len(workload.rollouts)
     assert outcome.num_sampled == sum(work.num_sampled for work in workload.rollouts)
     assert outcome.simulated_kv_peak_frac <= 1.0
     assert outcome.simulated_makespan_s >= lower_bound_s(workload, cluster)
-    assert outcome == simulate(workload, POLICIES[name](3, 1200), cluster)
+    assert outcome == simulate(workload, POLICIES[name]([1200] * 3), cluster)
 
 
 def test_one_rollout_takes_the_closed_form():

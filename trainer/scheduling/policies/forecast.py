@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from trainer.engines.requests import EngineReport
 from trainer.scheduling.admission_queue import AdmissionQueue
-from trainer.scheduling.policy import LOST, Arrival, Assignment
+from trainer.scheduling.policy import LOST, Arrival, Assignment, SchedulingPolicy
 from trainer.scheduling.running_rows import RunningRow, RunningRows
 from trainer.scheduling.survival import NUM_BINS, SurvivalCurve
 
@@ -286,3 +286,6 @@ class ForecastPolicy:
         self._place(number, arrival.session, RunningRow(prompt=context, context=context, t=t))
         self._engine_of[arrival.session] = number
         self._set_slack(number)
+
+
+POLICY = SchedulingPolicy(name="forecast", make=ForecastPolicy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from trainer.engines.requests import EngineReport
-from trainer.scheduling.policy import LOST, Arrival, Assignment
+from trainer.scheduling.policy import LOST, Arrival, Assignment, SchedulingPolicy
 
 
 class LeastInFlightPolicy:
@@ -47,3 +47,8 @@ class LeastInFlightPolicy:
     def _count(self, engine: int, change: int) -> None:
         self._num_in_flight[engine] += change
         heapq.heappush(self._least, (self._num_in_flight[engine], engine))
+
+
+POLICY = SchedulingPolicy(
+    name="least_in_flight", make=lambda capacities: LeastInFlightPolicy(len(capacities))
+)

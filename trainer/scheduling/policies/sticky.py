@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from trainer.engines.requests import EngineReport
-from trainer.scheduling.policy import LOST, Arrival, Assignment
+from trainer.scheduling.policy import LOST, Arrival, Assignment, SchedulingPolicy
 
 
 class StickyPolicy:
@@ -46,3 +46,6 @@ class StickyPolicy:
     def _count(self, engine: int, change: int) -> None:
         self._num_rollouts[engine] += change
         heapq.heappush(self._fewest, (self._num_rollouts[engine], engine))
+
+
+POLICY = SchedulingPolicy(name="sticky", make=lambda capacities: StickyPolicy(len(capacities)))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from config.commands import SamplingView
 from config.model import EvalPlan, RuntimeSection
@@ -49,6 +49,9 @@ from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:
     from records.trajectory import GradedRollout, Rollout
+    from trainer.jobs.work_folder import WorkDir
+    from trainer.rollout.sampler import Sampler
+    from trainer.rollout.task import RolloutSettings, Task
     from verifier.bfcl.episodes import RunCode
 
 
@@ -191,7 +194,7 @@ def _run_plan(
     asked: Sequence[Questions],
     place: Place,
     shards: str,
-    work: Any,
+    work: WorkDir,
     view: SamplingView,
     intervals: Intervals,
     runtime: RuntimeSection,
@@ -212,9 +215,11 @@ def _run_plan(
         for questions in asked:
             name = questions.benchmark.name
             sampler.settings = replace(settings, benchmark=name)
-            asking = _asker(sampler, questions, place, run_code)
             deep = _deep(plan, questions, view.eval.seed)
-            trajectories = _sample(plan, questions, deep, asking, run_code, work, f"{shards}-{name}", place)
+            with _asker(sampler, questions, place, run_code) as asking:
+                trajectories = _sample(
+                    plan, questions, deep, asking, run_code, work, f"{shards}-{name}", place
+                )
             refuse_ungraded(name, trajectories, work.path / f"{shards}-{name}")
             result.trajectories += trajectories
             about = _slice(place.name, name, plan, intervals)
@@ -264,12 +269,13 @@ def _add_deep_scores(
 
 @contextmanager
 def _open(
-    plan: EvalPlan, place: Place, settings: Any, view: SamplingView, runtime: RuntimeSection
-) -> Iterator[Any]:
+    plan: EvalPlan, place: Place, settings: RolloutSettings, view: SamplingView, runtime: RuntimeSection
+) -> Iterator[Sampler]:
     """Yield a sampler with its weights, or with a server in their place."""
     from trainer.rollout.chat import rollout_chat
     from trainer.rollout.sampler import Sampler, open_sampler
     from trainer.rollout.tool import open_tool
+    from trainer.rollout.tool_episode import ToolEpisodes
 
     if place.endpoint is None:
         with open_sampler(
@@ -288,8 +294,7 @@ def _open(
     ):
         yield Sampler(
             engine=engine,
-            tool=tool,
-            chat=rollout_chat(view.rollout),
+            episodes=ToolEpisodes(tool=tool, chat=rollout_chat(view.rollout)),
             codec=codec,
             settings=settings,
             rollout=view.rollout,
@@ -308,34 +313,33 @@ def open_services(workers: int, call_record: Path | None = None) -> AbstractCont
     return start(workers, call_record)
 
 
-def _asker(sampler: Any, questions: Questions, place: Place, run_code: RunCode | None) -> Any:
-    """Return the sampler for the agentic prompt, or conversations on the same engine for the native ones."""
+@contextmanager
+def _asker(
+    sampler: Sampler, questions: Questions, place: Place, run_code: RunCode | None
+) -> Iterator[Sampler]:
+    """Yield the sampler for the agentic prompt, or with the conversations of the benchmark for the native ones."""
     prompt = questions.benchmark.prompt
     if prompt.is_agentic:
-        return sampler
+        yield sampler
+        return
     from evaluation.conversations.bfcl_services import FunctionScript
-    from evaluation.conversations.conversation import DialogueSampler, OneTurn
     from evaluation.conversations.native_chat import NativeChat
+    from evaluation.conversations.script_episode import OneTurn, Script, open_scripts
     from verifier.bfcl.prompts import Mode
 
     chat = NativeChat.of(place.checkpoint)
     mode = Mode.PROMPT if prompt is PromptKind.LISTED else Mode.FC
 
-    def script_of(task: Any) -> Any:
+    def script_of(task: Task) -> Script:
         if prompt is PromptKind.NATIVE:
             return OneTurn(chat.opening([{"role": "user", "content": task.problem.prompt}]))
         return FunctionScript.of(task.problem, mode, chat, run_code)
 
-    return DialogueSampler(
-        engine=sampler.engine,
-        codec=sampler.codec,
-        settings=sampler.settings,
-        rollout=sampler.rollout,
-        script_of=script_of,
-    )
+    with open_scripts(script_of) as episodes:
+        yield replace(sampler, episodes=episodes)
 
 
-def _settings(plan: EvalPlan, place: Place, view: SamplingView, runtime: RuntimeSection) -> Any:
+def _settings(plan: EvalPlan, place: Place, view: SamplingView, runtime: RuntimeSection) -> RolloutSettings:
     from records.trajectory import IdsSource
     from trainer.rollout.task import RolloutSettings
     from trainer.rollout.tool import limits_of
@@ -364,9 +368,9 @@ def _sample(
     plan: EvalPlan,
     questions: Questions,
     deep: set[str],
-    sampler: Any,
+    sampler: Sampler,
     run_code: RunCode | None,
-    work: Any,
+    work: WorkDir,
     shards: str,
     place: Place,
 ) -> Sequence[GradedRollout]:

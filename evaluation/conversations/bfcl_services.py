@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.conversations.conversation import ScriptFailed
 from evaluation.conversations.native_chat import NativeChat, follow_up
+from evaluation.conversations.script_episode import ScriptFailed
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall
 from sandbox import NearLimitCalls, Sandbox, surroundings

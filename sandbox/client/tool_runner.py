@@ -19,6 +19,10 @@ class ToolRunner(ABC):
         """Accept a call and return at once; the future always gets a result, never an exception."""
 
     @abstractmethod
+    def close_session(self, name: str) -> None:
+        """Forget the interpreter of a session; its next call starts a new one."""
+
+    @abstractmethod
     def close(self) -> None:
         """Release all resources; repeated calls have no effect."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 from config.commands import CHAT
 from config.model import Control, EvalPlan
 from evaluation.conversations.bfcl_services import FunctionScript, open_services
-from evaluation.conversations.conversation import DialogueSampler
 from evaluation.conversations.native_chat import NativeChat
+from evaluation.conversations.script_episode import open_scripts
 from evaluation.evaluate import Intervals, Place, _run_plan
 from evaluation.publication import Findings
 from evaluation.questions import Questions
@@ -27,6 +28,7 @@ from tests.trainer.fakes import CharCodec, ScriptedEngine
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import TURN_END
+from trainer.rollout.sampler import Sampler
 from trainer.rollout.task import RolloutSettings, Task
 from verifier.benchmarks import benchmark
 from verifier.bfcl.calls import CATEGORIES
@@ -200,10 +202,13 @@ def test_a_conversation_is_held_in_the_sandbox_stored_and_graded_from_its_text(m
 
     problem = files_entry()
     questions = Questions(benchmark=benchmark("bfcl_v3"), problems=[problem])
-    with open_services(1) as run_code:
-        sampler = DialogueSampler(
-            engine=ScriptedEngine(says), codec=CharCodec(), rollout=tiny_config().rollout,
-            script_of=lambda task: FunctionScript.of(task.problem, mode, NativeChat(), run_code),
+    with ExitStack() as stack:
+        run_code = stack.enter_context(open_services(1))
+        episodes = stack.enter_context(
+            open_scripts(lambda task: FunctionScript.of(task.problem, mode, NativeChat(), run_code))
+        )
+        sampler = Sampler(
+            engine=ScriptedEngine(says), codec=CharCodec(), rollout=tiny_config().rollout, episodes=episodes,
             settings=RolloutSettings(
                 run="r", checkpoint="m", benchmark="bfcl_v3", max_prompt=6000, max_response=2000, max_turns=1,
                 temperature=0.0, top_p=1.0, seed=1, policy_version=0, limits=None, rejoin_iterations=None,  # pyright: ignore[reportArgumentType]

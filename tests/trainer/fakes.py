@@ -16,8 +16,10 @@ from records.trajectory import Rollout
 from trainer.engines.protocol import Recovery
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat
-from trainer.rollout.loop import RolloutLoop, Tool
+from trainer.rollout.loop import RolloutLoop
 from trainer.rollout.task import RolloutSettings, Task
+from trainer.rollout.tool import Tool
+from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.rollout.wake import Wake
 from trainer.scheduling.policy import Arrival, Assignment
 
@@ -252,9 +254,8 @@ def a_loop(
     return RolloutLoop(
         engines=[engine],
         policy=AdmitAll(),
-        tool=tool,
+        episodes=ToolEpisodes(tool=tool, chat=ChatFormat(system="brief", tool_name=TOOL)),
         wake=tool.wake if isinstance(tool, ScriptedTool) else Wake(),
-        chat=ChatFormat(system="brief", tool_name=TOOL),
         codec=CharCodec(),
         settings=RolloutSettings(
             run="r",

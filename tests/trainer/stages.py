@@ -18,10 +18,11 @@ from tests.trainer.fakes import ScriptedTool
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.engines.local import LocalEngine
 from trainer.rollout.chat import chat_format
-from trainer.rollout.loop import RolloutClock
+from trainer.rollout.episode import RolloutClock
 from trainer.rollout.sampler import Sampler, rl_settings
 from trainer.rollout.task import Task
 from trainer.rollout.tokenizer import FolderCodec
+from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.selection.grading import Grading
 from trainer.selection.reward import Reward, even_ids, reward_function
 from trainer.stages.rl import RlStage
@@ -64,7 +65,7 @@ class FakeSampler:
         self.versions: list[int] = []
 
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
-        clock = RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)
+        clock = RolloutClock()
         wanted = {(task.problem.id, task.sample) for task in tasks}
         for trajectory in self.trajectories:
             if (trajectory.problem, trajectory.sample) in wanted:
@@ -123,8 +124,8 @@ def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> 
         engine=0, capacity_tokens=config.rollout.kv_tokens, max_len=settings.max_prompt + settings.max_response,
     )  # fmt: skip
     sampler = Sampler(
-        engine=engine, tool=ScriptedTool(), chat=chat_format(config.rollout), codec=FolderCodec.load(checkpoint),
-        settings=settings, rollout=config.rollout,
+        engine=engine, episodes=ToolEpisodes(tool=ScriptedTool(), chat=chat_format(config.rollout)),
+        codec=FolderCodec.load(checkpoint), settings=settings, rollout=config.rollout,
     )  # fmt: skip
     trainer = GrpoTrainer(checkpoint, config.objective, torch.device("cpu"))
     sampler.take_weights(trainer, version=0)

@@ -19,6 +19,7 @@ from trainer.rollout.chat import chat_format
 from trainer.rollout.loop import RolloutLoop
 from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.tokenizer import FolderCodec
+from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.update.grpo import GrpoTrainer, UpdateBatch
 from trainer.update.training_rows import Row, row_of
 
@@ -62,7 +63,8 @@ def test_the_trainers_log_probs_are_the_engines_on_sampled_rollouts(
     engine.take_weights(tiny_checkpoint, version=0)
     codec = FolderCodec.load(tiny_checkpoint)
     loop = RolloutLoop(
-        engines=[engine], policy=AdmitAll(), tool=ScriptedTool(), chat=chat_format(tiny_config().rollout), codec=codec,
+        engines=[engine], policy=AdmitAll(),
+        episodes=ToolEpisodes(tool=ScriptedTool(), chat=chat_format(tiny_config().rollout)), codec=codec,
         settings=RolloutSettings(
             run="r", checkpoint="c", benchmark="rl1", max_prompt=200, max_response=40, max_turns=3,
             temperature=temperature, top_p=1.0, seed=5, policy_version=0, limits=Limits(), rejoin_iterations=2,

@@ -17,6 +17,7 @@ from tests.trainer.fakes import ANSWER, ScriptedEngine, a_loop
 from trainer.rollout.chat import TURN_END, parse_user_call, rollout_chat
 from trainer.rollout.task import Task
 from trainer.rollout.tool import open_tool
+from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.rollout.user_tool import load_user_tool
 
 MODULE = "tests.trainer.example_tool"
@@ -46,7 +47,8 @@ def test_calls_of_the_tool_run_in_the_sandbox_and_their_results_are_shown(config
     with open_tool(config.sandbox, config.runtime, own=config.rollout.tool.own) as tool:
         loop = a_loop(engine, tool)
         settings = replace(loop.settings, max_prompt=4000, max_response=8000, max_turns=8)
-        loop = replace(loop, chat=rollout_chat(config.rollout), settings=settings)
+        episodes = ToolEpisodes(tool=tool, chat=rollout_chat(config.rollout))
+        loop = replace(loop, episodes=episodes, settings=settings)
         ((trajectory, _),) = loop.run([Task(problem=Problem(id="p", prompt="?", answer="6"), sample=0)])
     results = [turn.result for turn in trajectory.turns if turn.result is not None]
     assert [result.status for result in results] == [Status.OK, *[Status.ERROR] * 3]

@@ -28,8 +28,10 @@ from tests.trainer.fakes import (
 )
 from trainer.engines.requests import Completion, EngineReport, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, ChatFormat
-from trainer.rollout.loop import RolloutLoop, Tool
+from trainer.rollout.loop import RolloutLoop
 from trainer.rollout.task import Task
+from trainer.rollout.tool import Tool
+from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.rollout.wake import Wake
 from trainer.scheduling.kv_budget import KvBudgetPolicy
 from trainer.scheduling.policy import Assignment
@@ -81,6 +83,12 @@ class _SlowFuture(Future[ToolResult]):
 
     def result(self, timeout: float | None = None) -> ToolResult:
         return self._answer
+
+
+def use(loop: RolloutLoop, tool: Tool, **changes: Any) -> None:
+    """Put another tool, and another chat format, into a loop."""
+    assert isinstance(loop.episodes, ToolEpisodes)
+    loop.episodes = ToolEpisodes(tool=tool, chat=replace(loop.episodes.chat, **changes))
 
 
 def run(loop: RolloutLoop, num: int = 1) -> list[Rollout]:
@@ -297,7 +305,7 @@ class OneAtATime(ScriptedEngine):
 def deterministic(latency: Callable[[ToolCall], int]) -> tuple[list[Rollout], list[list[str]]]:
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
-    loop.tool = SlowTool(engine, latency, loop.wake)
+    use(loop, SlowTool(engine, latency, loop.wake))
     return run(loop, num=5), engine.batches
 
 
@@ -335,7 +343,7 @@ def test_without_determinism_others_go_on_while_a_tool_runs() -> None:
     loop = a_loop(engine, max_turns=9)
     loop.settings = replace(loop.settings, rejoin_iterations=None)
     slow = SlowTool(engine, lambda call: 10**9 if "/1#" in call.id else 0, loop.wake)
-    loop.tool = slow
+    use(loop, slow)
     ended = [t.sample for t in run(loop, num=5)]
     assert ended[-1] == 1
     assert ended[:-1] == [0, 2, 3, 4]
@@ -345,7 +353,7 @@ def test_results_do_not_depend_on_determinism_when_the_engine_is_exact() -> None
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
     loop.settings = replace(loop.settings, rejoin_iterations=None)
-    loop.tool = SlowTool(engine, lambda call: engine.iteration + 2, loop.wake)
+    use(loop, SlowTool(engine, lambda call: engine.iteration + 2, loop.wake))
     ids = {t.sample: t.ids for t in run(loop, num=5)}
     assert ids == {t.sample: t.ids for t in deterministic(lambda call: 0)[0]}
 
@@ -354,7 +362,7 @@ def test_an_engine_of_small_cache_serves_all_and_every_session_is_released() -> 
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_response=1000, max_turns=9)
     loop.policy = KvBudgetPolicy(capacities=[2200])
-    loop.tool = SlowTool(engine, lambda call: 0, loop.wake)
+    use(loop, SlowTool(engine, lambda call: 0, loop.wake))
     ended = run(loop, num=6)
     assert sorted(t.sample for t in ended) == list(range(6))
     assert max(map(len, engine.batches)) <= 2
@@ -377,7 +385,7 @@ def test_a_session_of_the_stateful_tool_is_named_after_its_rollout_and_closed_on
             tool.close_session(name)
 
     watched: Tool = Watched()
-    loop.tool, loop.chat = watched, replace(loop.chat, session=True)
+    use(loop, watched, session=True)
     run(loop, num=3)
     assert {call.session for call in calls} == {"rl1/5/p/1", "rl1/5/p/2"}
     assert sorted(tool.closed) == ["rl1/5/p/1", "rl1/5/p/2"]

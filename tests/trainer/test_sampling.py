@@ -18,7 +18,7 @@ from records.trajectory import GradedRollout, Rollout, StopReason, Trajectory
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import chat_format, parse_turn, response_text
-from trainer.rollout.loop import RolloutClock
+from trainer.rollout.episode import RolloutClock
 from trainer.rollout.resumable import CHUNK, sample_in_chunks
 from trainer.rollout.sampler import open_sampler, require_positions, rl_settings
 from trainer.rollout.task import Task
@@ -97,7 +97,7 @@ class Counting:
                 run="r", checkpoint="c", benchmark="b", problem=task.problem.id, sample=task.sample, ids=[1, 2],
                 mask=[False, True], logprob=[0.0, -0.1], prompt_len=1, stop=StopReason.ANSWER,
             )  # fmt: skip
-            yield rollout, RolloutClock(tool_s=0.0, cpu_s=0.0, queue_s=0.0, num_retries=0)
+            yield rollout, RolloutClock()
 
 
 def ungraded(rollout: Rollout) -> GradedRollout:

@@ -18,6 +18,7 @@ from trainer.rollout.loop import RolloutLoop
 from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.template_check import check_template
 from trainer.rollout.tokenizer import FolderCodec
+from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.stages.base_checkpoint import _copy_pretrained
 from trainer.update.grpo import GrpoTrainer, UpdateBatch
 from trainer.update.training_rows import row_of
@@ -43,7 +44,8 @@ def test_smollm2_scores_in_engine_and_trainer_as_in_transformers(base: Path, pro
     engine = LocalEngine(engine=0, capacity_tokens=4096, max_len=400)
     engine.take_weights(base, version=0)
     loop = RolloutLoop(
-        engines=[engine], policy=AdmitAll(), tool=ScriptedTool(), chat=chat, codec=FolderCodec.load(base),
+        engines=[engine], policy=AdmitAll(), episodes=ToolEpisodes(tool=ScriptedTool(), chat=chat),
+        codec=FolderCodec.load(base),
         settings=RolloutSettings(
             run="r", checkpoint="c", benchmark="rl1", max_prompt=256, max_response=24, max_turns=3, temperature=1.0,
             top_p=1.0, seed=5, policy_version=0, limits=Limits(), rejoin_iterations=2,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Self
 
-from trainer.rollout.loop import RolloutClock
+from trainer.rollout.episode import RolloutClock
 
 Phase = Literal["rollout", "grade", "update", "sync"]
 

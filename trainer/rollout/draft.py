@@ -44,6 +44,13 @@ class RolloutDraft:
         return len(self.ids) - self.prompt_len
 
     @property
+    def room(self) -> int:
+        """Tokens left, within the response budget and within the context, which includes the prompt."""
+        settings = self.settings
+        context = settings.max_prompt + settings.max_response - len(self.ids)
+        return min(settings.max_response - self.response_len, context)
+
+    @property
     def turn_seed(self) -> int:
         """Seed of the next turn."""
         return derive_seed(self.seed, len(self.turns))
@@ -59,31 +66,17 @@ class RolloutDraft:
         self.mask += [False] * len(ids)
         self.logprob += [0.0] * len(ids)
 
-    def add_turn(
-        self,
-        ids: Sequence[int],
-        logprobs: Sequence[float],
-        text: str,
-        *,
-        call: CallKind = CallKind.NONE,
-        num_extra_calls: int = 0,
-        code: str | None = None,
-    ) -> None:
+    def add_turn(self, ids: Sequence[int], logprobs: Sequence[float], text: str) -> None:
         """Append a sampled turn; `text` is its decoded ids."""
         start = len(self.ids)
         self.ids += ids
         self.mask += [True] * len(ids)
         self.logprob += logprobs
-        self.turns.append(
-            Turn(
-                text=text,
-                start=start,
-                end=len(self.ids),
-                call=call,
-                num_extra_calls=num_extra_calls,
-                code=code,
-            )
-        )
+        self.turns.append(Turn(text=text, start=start, end=len(self.ids), call=CallKind.NONE))
+
+    def set_call(self, call: CallKind, *, num_extra_calls: int, code: str | None) -> None:
+        """Note the call that the last turn makes."""
+        self.turns[-1] = replace(self.turns[-1], call=call, num_extra_calls=num_extra_calls, code=code)
 
     def set_result(self, result: ToolResult) -> None:
         """Store the result of the last turn's call, without its clock."""

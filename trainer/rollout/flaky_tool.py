@@ -6,7 +6,7 @@ import random
 from concurrent.futures import Future
 
 from records.tool_call import Status, ToolCall, ToolError, ToolResult
-from trainer.rollout.loop import Tool
+from trainer.rollout.tool import Tool
 
 
 class FlakyTool:

@@ -16,7 +16,7 @@ from records.trajectory_files import read_shard, write_shard
 from records.trajectory_row import from_row, to_row
 from trainer.jobs.progress import Progress
 from trainer.jobs.work_folder import WorkDir
-from trainer.rollout.loop import RolloutClock
+from trainer.rollout.episode import RolloutClock
 from trainer.rollout.task import RolloutSettings, Task
 
 CHUNK = 1024

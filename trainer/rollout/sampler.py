@@ -15,11 +15,14 @@ from records.trajectory import Rollout
 from trainer.engines.local import LocalEngine
 from trainer.engines.protocol import Engine, LiveWeights
 from trainer.engines.vllm import VllmEngine
-from trainer.rollout.chat import ChatFormat, rollout_chat
-from trainer.rollout.loop import RolloutClock, RolloutLoop, Tool
+from trainer.rollout.chat import Codec, rollout_chat
+from trainer.rollout.episode import Episodes, RolloutClock
+from trainer.rollout.flaky_tool import FlakyTool
+from trainer.rollout.loop import RolloutLoop
 from trainer.rollout.task import RolloutSettings, Task
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.rollout.tool import limits_of, open_tool
+from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.scheduling.policies import scheduling_policy
 from trainer.update.grpo import GrpoTrainer
 
@@ -29,9 +32,8 @@ class Sampler:
     """Samples batches of tasks under one checkpoint's weights, which may change between batches."""
 
     engine: Engine
-    tool: Tool
-    chat: ChatFormat
-    codec: FolderCodec
+    episodes: Episodes
+    codec: Codec
     settings: RolloutSettings
     rollout: RolloutSection
     engine_s: float = 0.0
@@ -42,8 +44,7 @@ class Sampler:
         loop = RolloutLoop(
             engines=[self.engine],
             policy=scheduling_policy(self.rollout.scheduler).make([self.rollout.kv_tokens]),
-            tool=self.tool,
-            chat=self.chat,
+            episodes=self.episodes,
             codec=self.codec,
             settings=replace(self.settings, policy_version=policy_version),
         )
@@ -63,8 +64,12 @@ def open_sampler(
     settings: RolloutSettings,
     runtime: RuntimeSection,
     control: Control = Control.NONE,
+    fail_frac: float = 0.0,
 ) -> Iterator[Sampler]:
-    """A sampler with its own sandbox; the caller loads weights. Raises ConfigError if the model is too short."""
+    """A sampler with its own sandbox; the caller loads weights. Raises ConfigError if the model is too short.
+
+    `fail_frac` is the share of calls that fail by chance, see `trainer.rollout.flaky_tool`.
+    """
     require_positions(checkpoint, settings.max_prompt + settings.max_response)
     if rollout.tool.state == "off":
         control = Control.TOOL_OFF
@@ -72,10 +77,10 @@ def open_sampler(
         closing(make_engine(rollout, settings, runtime)) as engine,
         open_tool(sandbox, runtime, control, rollout.tool.own) as tool,
     ):
+        flaky = FlakyTool(tool, fail_frac) if fail_frac else tool
         yield Sampler(
             engine=engine,
-            tool=tool,
-            chat=rollout_chat(rollout),
+            episodes=ToolEpisodes(tool=flaky, chat=rollout_chat(rollout)),
             codec=FolderCodec.load(checkpoint),
             settings=settings,
             rollout=rollout,

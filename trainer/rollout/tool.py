@@ -10,14 +10,26 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from config.model import Control, RuntimeSection, SandboxSection
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
-from sandbox import EqualCalls, NearLimitCalls, Sandbox, surroundings
+from sandbox import EqualCalls, NearLimitCalls, Sandbox, ToolRunner, surroundings
 
 
-class ToolOff:
+class Tool(Protocol):
+    """What a rollout calls of a `ToolRunner`."""
+
+    def submit(self, call: ToolCall) -> Future[ToolResult]:
+        """Accept a call; its future always gets a result, never an exception. Returns at once."""
+        ...
+
+    def close_session(self, name: str) -> None:
+        """Forget the interpreter of a session."""
+        ...
+
+
+class ToolOff(ToolRunner):
     """Replaces the sandbox in the control without tool: every call gets the same refusal."""
 
     def submit(self, call: ToolCall) -> Future[ToolResult]:
@@ -29,6 +41,9 @@ class ToolOff:
     def close_session(self, name: str) -> None:
         """Nothing to close."""
 
+    def close(self) -> None:
+        """Nothing to close."""
+
 
 @contextmanager
 def open_tool(
@@ -36,7 +51,7 @@ def open_tool(
     runtime: RuntimeSection,
     control: Control = Control.NONE,
     own: str | None = None,
-) -> Iterator[Any]:
+) -> Iterator[ToolRunner]:
     """The sandbox, or its replacement for the control without tool. The sandbox also loads a user's tool."""
     if control is Control.TOOL_OFF:
         yield ToolOff()

@@ -25,7 +25,7 @@ from trainer.metrics.step_clock import Laps, StepClock
 from trainer.metrics.step_metrics import group_metrics, is_rewarded, rollout_metrics
 from trainer.metrics.update_metrics import update_metrics
 from trainer.problems.order import problems_of_step
-from trainer.rollout.loop import RolloutClock
+from trainer.rollout.episode import RolloutClock
 from trainer.rollout.sampler import Sampler
 from trainer.rollout.task import Task
 from trainer.selection.advantage import advantages

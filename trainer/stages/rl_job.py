@@ -28,8 +28,7 @@ from trainer.metrics.sinks import Sinks, open_sinks
 from trainer.metrics.step_metrics import progress_note
 from trainer.model import check_device, save_model, use_threads
 from trainer.rollout.chat import Codec, rollout_chat
-from trainer.rollout.flaky_tool import FlakyTool
-from trainer.rollout.loop import RolloutClock
+from trainer.rollout.episode import RolloutClock
 from trainer.rollout.prompt_fit import fitting
 from trainer.rollout.sampler import open_sampler, rl_settings
 from trainer.rollout.template_check import check_template
@@ -95,10 +94,15 @@ def run_stage(
         step = _restore(work, trainer, first_step)
         settings = rl_settings(view, section, run=folder.name, stage=stage, runtime=runtime)
         check_template(parent_folder, chat)
-        with open_sampler(parent_folder, view.rollout, view.sandbox, settings, runtime) as sampler:
+        with open_sampler(
+            parent_folder,
+            view.rollout,
+            view.sandbox,
+            settings,
+            runtime,
+            fail_frac=view.sandbox.fail_frac,
+        ) as sampler:
             sampler.take_weights(trainer, version=step)
-            if view.sandbox.fail_frac:
-                sampler.tool = FlakyTool(sampler.tool, view.sandbox.fail_frac)
             rl = RlStage(
                 stage=stage,
                 section=section,

@@ -66,7 +66,9 @@ include: "analysis/rules.smk"
 
 onstart:
     WORKFLOW.begin(
-        {job.rule.name for job in workflow.dag.needrun_jobs()}, require_start
+        {job.rule.name: job.rule.shellcmd for job in workflow.dag.needrun_jobs()},
+        require_start,
+        is_local=workflow.local_exec,
     )
 
 

@@ -1,9 +1,21 @@
 """Entry point of `python -m analysis`."""
 
-from analysis.cli import app
-from records.garbage import collect_rarely
-from records.usage import record_usage
+from records.job_client import hand_over
 
-collect_rarely()
-record_usage()
-app(prog_name="python -m analysis")
+COMMANDS = ("entropy", "claims", "tables", "figures", "report", "ablations", "verify", "gate")
+"""Those that use what `analysis.warm` imports."""
+
+
+def main() -> None:
+    """Run the command line here, or in the job server of the run."""
+    hand_over("analysis", commands=COMMANDS)
+    from analysis.cli import app
+    from records.garbage import collect_rarely
+    from records.usage import record_usage
+
+    collect_rarely()
+    record_usage()
+    app(prog_name="python -m analysis")
+
+
+main()

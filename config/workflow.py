@@ -26,12 +26,15 @@ from config.command import one_line_errors
 from config.commands import EVALUATE, ORIGIN, Command
 from config.model import Config, EvalPlan
 from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
+from records import job_server
 from records.errors import ConfigError
 from records.run_folder import RunFolder
 from records.stages import BY_NAME, CHECKPOINTS
 from records.usage import SNAKEMAKE, VARIABLE, record_usage
 
 T = TypeVar("T")
+_SERVED = (("trainer", "evaluation"), ("analysis",))
+"""Packages whose jobs share the imports of one job server."""
 _PATH = re.compile(r"[\w./~+@%,:=-]+")
 """Characters without a special meaning in the shell and in Snakemake."""
 
@@ -148,18 +151,32 @@ class Workflow:
         named = {plan.checkpoint for plan in self.config.eval.plans.values()}
         return [name for name in CHECKPOINTS if name in named]
 
-    def begin(self, rules: Collection[str], require: Callable[[Config, Collection[str]], None]) -> None:
+    def begin(
+        self,
+        rules: Mapping[str, str | None],
+        require: Callable[[Config, Collection[str]], None],
+        *,
+        is_local: bool,
+    ) -> None:
         """Check the requirements of the jobs, then write their files; a missing one gives one line and status 2.
 
         Args:
-            rules: rules whose jobs will run.
+            rules: name of each rule whose jobs will run, and its shell command.
             require: raises ConfigError for a missing requirement (`trainer.start.require_start`).
+            is_local: whether the jobs run on this machine, where they can share their imports.
         """
         with one_line_errors():
             require(self.config, rules)
             self.write_start()
         os.environ[VARIABLE] = os.path.abspath(RunFolder(Path(self.run)).usage)
         record_usage(SNAKEMAKE)
+        # A process that is to use a GPU cannot be forked from one that may have touched it.
+        if is_local and self.config.runtime.device == "cpu":
+            for packages in _SERVED:
+                if any(
+                    f"python -m {name} " in (command or "") for command in rules.values() for name in packages
+                ):
+                    job_server.start(*packages)
 
     def write_start(self) -> None:
         """Write runtime.json for the jobs and run.json for the report."""

@@ -22,6 +22,8 @@ from records.stored import Stored
 
 SNAKEMAKE = "snakemake"
 """Name of the job that starts the others."""
+JOB_SERVER = "job server"
+"""First words of the name of a process that forks jobs (`records.job_server`)."""
 VARIABLE = "RSTAR2_USAGE"
 """Environment variable with the path of the log."""
 _NAMING = ("--name", "--stage", "--checkpoint", "--origin", "--seed")
@@ -63,8 +65,7 @@ def record_usage(job: str | None = None) -> None:
     Args:
         job: name of the job; by default from the command line (`job_of`).
     """
-    if log := os.environ.get(VARIABLE):
-        atexit.register(partial(_append, Path(log), job or job_of(sys.argv), time.time()))
+    atexit.register(partial(append_usage, job or job_of(sys.argv), time.time()))
 
 
 def job_of(arguments: Sequence[str]) -> str:
@@ -78,13 +79,23 @@ def job_of(arguments: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def _append(log: Path, job: str, began: float) -> None:
+def append_usage(job: str, began: float, import_cpu_s: float | None = None) -> None:
+    """Append what this process has used so far to the log in the environment, if it names one.
+
+    Args:
+        job: its name.
+        began: clock time in seconds.
+        import_cpu_s: CPU time of the imports; by default what `end_of_imports` noted.
+    """
+    if VARIABLE not in os.environ:
+        return
+    log = Path(os.environ[VARIABLE])
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     usage = Usage(
         job=job,
         ended_unix_s=time.time(),
         wall_s=time.time() - began,
-        import_cpu_s=_import_cpu_s[0] if _import_cpu_s else None,
+        import_cpu_s=import_cpu_s or next(iter(_import_cpu_s), None),
         user_cpu_s=own.ru_utime,
         kernel_cpu_s=own.ru_stime,
         children_user_cpu_s=children.ru_utime,

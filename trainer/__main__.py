@@ -1,199 +1,21 @@
-"""`python -m trainer COMMAND`: prepares problems, trains checkpoints, scores and exports them.
+"""Entry point of `python -m trainer`."""
 
-`config/commands.py` declares the sections that each command reads. Long commands resume after a kill.
-"""
+from records.job_client import hand_over
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-from config.command import fail, one_line_errors
-from config.commands import BASE, CHAT, CORPUS, FILTER, INSPECT, PREPARE, RL, SCORE, SFT, FilterView
-from config.options import Source, configured
-from records.errors import require_known
-from records.garbage import collect_rarely
-from records.repository_module import run_bench_module
-from records.stages import RL_STAGES
-from records.usage import record_usage
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Trains the policy; scores, shows and exports its checkpoints.",
-)
+COMMANDS = ("base", "sft", "rl", "filter-hard", "score")
+"""Those that use what `trainer.warm` imports."""
 
 
-@app.command()
-@configured
-def prepare(source: Source) -> None:
-    """Draw the problems of every split."""
-    view, runtime = source.read(PREPARE)
-    from trainer.problems.prepare import prepare as run
+def main() -> None:
+    """Run the command line here, or in the job server of the run."""
+    hand_over("trainer", commands=COMMANDS)
+    from records.garbage import collect_rarely
+    from records.usage import record_usage
+    from trainer.cli import app
 
-    _print(run(view, runtime).facts)
-
-
-@app.command()
-@configured
-def corpus(source: Source) -> None:
-    """Write the SFT documents with the scripted teacher and the results of the sandbox."""
-    view, runtime = source.read(CORPUS)
-    from trainer.sft.corpus import build_corpus
-
-    _print(build_corpus(view, runtime).facts)
-
-
-@app.command()
-@configured
-def base(source: Source) -> None:
-    """Make the base checkpoint: a random model with a new tokenizer, or a copy of a pretrained folder."""
-    view, runtime = source.read(BASE)
-    from trainer.stages.base_checkpoint import make_base
-
-    _print(make_base(view, runtime).facts)
-
-
-@app.command()
-@configured
-def sft(source: Source) -> None:
-    """Non-reasoning SFT from the base checkpoint."""
-    view, runtime = source.read(SFT)
-    from trainer.sft.sft import run_sft
-
-    _print(run_sft(view, runtime).facts)
-
-
-@app.command()
-@configured
-def rl(source: Source, stage: Annotated[str, typer.Option(help=f"{', '.join(RL_STAGES)}.")]) -> None:
-    """Run one RL stage with GRPO-RoC from the checkpoint of its parent."""
-    require_known(stage, RL_STAGES, "--stage")
-    view, runtime = source.read(RL[stage])
-    is_hard = isinstance(view, FilterView) and view.filter is not None
-    from trainer.problems.prepare import load_split, pool_digest
-    from trainer.stages.hard_filter import load_hard
-    from trainer.stages.rl_job import run_stage
-
-    pool = load_hard(runtime) if is_hard else load_split(runtime, "train")
-    _print(run_stage(stage, view, runtime, pool, pool_digest(pool)).facts)
-
-
-@app.command("filter-hard")
-@configured
-def filter_hard(source: Source) -> None:
-    """Keep the problems that the policy before the last stage does not solve in every rollout."""
-    view, runtime = source.read(FILTER)
-    from trainer.stages.hard_filter import filter_hard as run
-
-    _print(run(view, runtime).facts)
-
-
-@app.command()
-@configured
-def score(
-    source: Source,
-    checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
-    samples: Annotated[Path, typer.Option(help="samples.parquet of an evaluation.")],
-    out: Annotated[Path, typer.Option(help="Folder for tokens.parquet and its manifest.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished table in OUT.")] = False,
-) -> None:
-    """Write the token table: entropy, log-prob and rank by one teacher-forced pass over stored ids."""
-    view, runtime = source.read(SCORE)
-    from records.finished_results import refuse_to_replace
-    from trainer.metrics.token_table import score_samples
-
-    refuse_to_replace(out / "manifest.json", overwrite=overwrite)
-    _print(score_samples(checkpoint, samples, out, view.analysis, runtime).facts)
-
-
-@app.command()
-@configured
-def chat(
-    source: Source,
-    checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
-    question: Annotated[
-        str | None, typer.Option(help="Ask once and exit; by default questions are read.")
-    ] = None,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0.0)] = 0.0,
-) -> None:
-    """Chat with a checkpoint in the terminal; shows reasoning, tool calls, tool responses and the answer."""
-    view, runtime = source.read(CHAT)
-    from trainer.rollout.terminal_chat import talk
-
-    talk(checkpoint, view, runtime, question=question, temperature=temperature)
-
-
-@app.command()
-@configured
-def inspect(
-    source: Source,
-    data: Annotated[
-        Path, typer.Argument(help="SFT documents (.jsonl), problems (.jsonl) or trajectories (.parquet).")
-    ],
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Checkpoint whose tokenizer shows documents as tokens.")
-    ] = None,
-    count: Annotated[int, typer.Option(help="Rows to show.", min=1)] = 3,
-) -> None:
-    """Show rows with the training mask."""
-    view, _ = source.read(INSPECT)
-    from trainer.inspect_data import show
-
-    show(data, checkpoint, count, view.rollout)
-
-
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-)
-def schedule(context: typer.Context) -> None:
-    """Run the scheduler study: every policy in the simulator on the same workloads."""
-    raise typer.Exit(run_bench_module("bench.schedule", context.args))
-
-
-@app.command()
-def doctor(
-    preset: Annotated[str, typer.Option(help="tiny, micro, smol, small, released or paper.")] = "tiny",
-) -> None:
-    """List the requirements of a preset beside this machine; exit status 1 when something is missing."""
-    with one_line_errors():
-        from trainer.doctor import examine
-
-        findings = examine(preset)
-        for finding in findings:
-            typer.echo(finding.line())
-        if not all(finding.ok for finding in findings):
-            raise SystemExit(1)
-
-
-@app.command()
-def export(
-    checkpoint: Annotated[Path, typer.Option(help="Checkpoint folder.")],
-    out: Annotated[Path, typer.Option(help="New folder.")],
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "bfloat16",
-    untie: Annotated[
-        bool, typer.Option("--untie", help="Write the output head and the embeddings separately.")
-    ] = False,
-) -> None:
-    """Copy a checkpoint in another number format, without optimizer state."""
-    with one_line_errors():
-        from trainer.stages.export import export as run
-
-        if dtype not in ("float32", "bfloat16", "float16"):
-            fail(f"--dtype {dtype}: must be float32, bfloat16 or float16")
-        run(checkpoint, out, dtype=dtype, untie=untie)
-
-
-def _print(facts: dict[str, Any]) -> None:
-    import json
-
-    typer.echo(json.dumps(facts, sort_keys=True))
-
-
-if __name__ == "__main__":
     collect_rarely()
     record_usage()
-    app()
+    app(prog_name="python -m trainer")
+
+
+main()

@@ -11,7 +11,7 @@ from records.errors import ConfigError
 from records.files import read_text
 from records.run_folder import RunFolder
 from records.stored import first_problem
-from records.usage import SNAKEMAKE, Usage
+from records.usage import JOB_SERVER, SNAKEMAKE, Usage
 
 _HEAD = ("job", "wall s", "CPU s", "imports", "own user", "own kernel", "sandbox user", "sandbox kernel")
 
@@ -34,11 +34,11 @@ def read_usage(run: Path) -> list[Usage]:
 
 
 def waterfall(jobs: Sequence[Usage]) -> list[str]:
-    """One line for each job, a line of sums, and Snakemake's own CPU time.
+    """One line for each job, a line of sums, and the CPU time of Snakemake and of the job servers.
 
-    The children of Snakemake are the jobs, so only its own process counts.
+    The children of those are the jobs, so only their own processes count.
     """
-    rows = [_cells(usage, own_only=usage.job == SNAKEMAKE) for usage in jobs]
+    rows = [_cells(usage, own_only=usage.job.startswith((SNAKEMAKE, JOB_SERVER))) for usage in jobs]
     columns = list(zip(*(row[1] for row in rows), strict=True))
     rows.append(("sum", [sum(column) for column in columns]))
     width = max(len(name) for name, _ in rows)

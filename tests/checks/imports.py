@@ -18,7 +18,7 @@ ALGEBRA = ("sympy", "math_verify")
 
 FORBIDDEN = {
     **dict.fromkeys(
-        ("trainer.__main__", "evaluation.__main__", "analysis.cli", "sandbox.cli", "config.__main__"),
+        ("trainer.cli", "evaluation.cli", "analysis.cli", "sandbox.cli", "config.__main__"),
         (*TORCH, *TABLES, *DRAWING, *ALGEBRA, "numpy"),
     ),
     **dict.fromkeys(

@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner
 
 from config.__main__ import app as config_app
-from evaluation.__main__ import app as evaluation_app
+from evaluation.cli import app as evaluation_app
 from sandbox.cli import app as sandbox_app
 from tests.trainer.tiny_checkpoint import make_checkpoint
-from trainer.__main__ import app as trainer_app
+from trainer.cli import app as trainer_app
 from verifier.__main__ import app as verifier_app
 
 APPS: dict[str, typer.Typer] = {

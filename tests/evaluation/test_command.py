@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evaluation.__main__ import app
+from evaluation.cli import app
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.trajectory_row import from_row, to_row
 from records.verdict import Verdict, VerdictKind

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evaluation.__main__ import app
+from evaluation.cli import app
 from evaluation.decontamination import Entry, overlaps
 
 LONG = (

@@ -16,7 +16,7 @@ from analysis.inputs.evaluation import check_published, read_evaluation
 from config.commands import CHAT
 from config.model import Config, Control, EvalPlan
 from config.resolve import ConfigError
-from evaluation.__main__ import app
+from evaluation.cli import app
 from evaluation.command import Given, _adjusted, _plans
 from evaluation.evaluate import Intervals, Place, evaluate, refuse_ungraded
 from evaluation.scores.behaviour import behaviour

@@ -45,7 +45,7 @@ def moments(kinds: tuple[tuple[str, str, str, int], ...], count: int) -> list[st
     for index in range(count):
         _, module, function, calls = kinds[index % len(kinds)]
         chosen.append(
-            f"evaluation run|{module}|{function}|{rng.randint(1, calls)}|{rng.choice(('before', 'after'))}"
+            f"evaluation/__main__.py run|{module}|{function}|{rng.randint(1, calls)}|{rng.choice(('before', 'after'))}"
         )
     return chosen
 

@@ -21,7 +21,7 @@ from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn
 from records.trajectory_files import write_parquet
 from tests.analysis.fake_run import put, summary_json
 from tests.trainer.tiny_checkpoint import VOCAB, tiny_config
-from trainer.__main__ import app
+from trainer.cli import app
 from trainer.metrics.token_table import choose, places, score_samples, segments
 from trainer.model import load_model
 from trainer.rollout.tokenizer import FolderCodec

@@ -1,7 +1,8 @@
 """Kill -9 at a chosen call. Loaded by every interpreter whose PYTHONPATH begins with this folder.
 
 KILL_MOMENT = word in the command line | module | function, dotted | number of the call | before or after.
-The whole process group dies, the Snakemake call included, as when a machine is lost.
+The command line is asked at the call: a job server imports the function before it forks the job.
+The whole session dies, the Snakemake call included, as when a machine is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import signal
 import sys
 
 
-def _arm(module, path, number, when) -> None:
+def _arm(module, path, word, number, when) -> None:
     owner = module
     *parents, name = path.split(".")
     for parent in parents:
@@ -26,15 +27,21 @@ def _arm(module, path, number, when) -> None:
     @functools.wraps(original)
     def deadly(*args, **kwargs):
         nonlocal count
-        count += 1
+        count += word in " ".join(sys.argv)
         if count == number and when == "before":
-            os.killpg(0, signal.SIGKILL)
+            _end_all()
         result = original(*args, **kwargs)
         if count == number:
-            os.killpg(0, signal.SIGKILL)
+            _end_all()
         return result
 
     setattr(owner, name, deadly)
+
+
+def _end_all() -> None:
+    """Kill the group of Snakemake, which leads the session, and this process, which may be in another."""
+    os.killpg(os.getsid(0), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -61,7 +68,4 @@ class _Finder(importlib.abc.MetaPathFinder):
 _moment = os.environ.get("KILL_MOMENT")
 if _moment:
     _word, _module, _path, _number, _when = _moment.split("|")
-    with open("/proc/self/cmdline", "rb") as _file:
-        _command = _file.read().decode().replace("\0", " ")
-    if _word in _command and "snakemake" not in _command:
-        sys.meta_path.insert(0, _Finder(_module, lambda m: _arm(m, _path, int(_number), _when)))
+    sys.meta_path.insert(0, _Finder(_module, lambda m: _arm(m, _path, _word, int(_number), _when)))

@@ -1,0 +1,7 @@
+"""What the jobs of `evaluation` share in a job server: importing this module imports it (`records.job_server`)."""
+
+import evaluation.cli
+import evaluation.evaluate
+import evaluation.experiments.arm
+import evaluation.experiments.sft_variant
+import trainer.warm

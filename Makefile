@@ -1,12 +1,12 @@
-# Eleven verbs. Each one sets up what it needs: a fresh checkout needs no other command first.
+# Eleven verbs. Each one sets up its requirements: a fresh checkout requires no other command first.
 #
 #   setup      virtual environment in .venv, packages pinned by constraints.txt
 #   reproduce  the whole pipeline; ARGS="--configfile config/micro.yaml" and the like go to snakemake
 #   test       all tests, KILLS kill moments among them      test-kill  kill moments alone
-#   test-fast  what to run at every save: no test that is slow, hostile or kills, no pipeline
+#   test-fast  tests for every save: no slow, hostile or kill tests, no pipeline
 #   ablations  every experiment arm, 2 to 3 hours on 2 cores; resumes
 #   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
-#   lock       resolve the constraints files afresh          bench      speed against peers, as JSON
+#   lock       resolve the constraints files again           bench      speed against peers, as JSON
 #   clean      remove caches (never results)
 
 SHELL := /bin/bash
@@ -20,15 +20,15 @@ ARGS ?=
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
-# Present while a set-up is under way: one that was killed leaves it behind, and the next starts afresh.
+# Present during a set-up: a killed set-up leaves it behind, and the next one starts again.
 UNFINISHED := .venv.incomplete
 # Rules run `python -m PACKAGE`, so the environment's own python must come first.
 IN_VENV := PATH="$(BIN):$$PATH"
 PIP = "$(BIN)/python" -m pip -qq --disable-pip-version-check
 PYTEST = $(IN_VENV) python -m pytest
-# A process per core. The tests of a file share its fixtures, those of a group a whole run: they stay together.
+# A process per core. Tests of a file share fixtures, tests of a group share a whole run: they stay in one process.
 SPREAD := -n auto --maxprocesses 8
-# As in tests/checks/lock.py, which keeps their pins.
+# As in tests/checks/lock.py, which pins them.
 WITHOUT_DEPENDENCIES := bfcl-eval llama-index-core tree-sitter tree-sitter-java tree-sitter-javascript
 SMK_FILES = $(wildcard Snakefile */rules.smk)
 
@@ -43,9 +43,9 @@ $(READY): pyproject.toml constraints.txt
 	@echo "set-up: installing the packages pinned in constraints.txt (about 2 minutes)"
 	@$(PIP) install --no-compile -c constraints.txt setuptools
 	@$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev,ifeval]'
-	@# BFCL's checker and the sentence data of IFEval: their own dependencies are not wanted (docs/verifier.md).
+	@# BFCL's checker and the sentence data of IFEval, without their dependencies (docs/verifier.md).
 	@$(PIP) install --no-compile --no-deps -c constraints.txt $(WITHOUT_DEPENDENCIES)
-	@# pip compiles on one core and the tests of every package too; what cannot be compiled is not our concern.
+	@# pip compiles on one core, including the tests of every package; files that cannot be compiled are ignored.
 	@"$(BIN)/python" -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib >/dev/null || true
 	@touch $(READY); rm -f $(UNFINISHED)
 
@@ -55,7 +55,7 @@ reproduce: $(READY)
 ablations: $(READY)
 	@$(IN_VENV) snakemake --cores $(CORES) ablations $(ARGS)
 
-# One pytest after the other: hostile code and kills must not disturb the clocks of unit tests.
+# The pytest runs are sequential: hostile code and kills must not disturb the clocks of unit tests.
 test: KILLS ?= 5
 test: $(READY)
 	$(PYTEST) $(SPREAD) --dist loadfile -m "not hostile and not kill and not pipeline"

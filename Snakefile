@@ -1,4 +1,4 @@
-"""From an empty checkout to a report. Rules live beside the code they run; this file holds the targets only."""
+"""The targets, from an empty checkout to a report. Rules are in the package of their code."""
 
 from snakemake.utils import min_version
 

@@ -16,13 +16,17 @@ from pathlib import Path
 from tests.checks import tree
 
 CLEAN = (
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "Snakefile",
     "analysis/",
     "bench/",
     "config/",
-    "docs/ablations.md",
-    "docs/analysis.md",
+    "docs/",
     "evaluation/",
+    "profiles/",
     "records/",
+    "results/",
     "sandbox/",
     "trainer/",
     "verifier/",

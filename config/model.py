@@ -77,17 +77,25 @@ class DataSection(Section):
     """Problems and their splits."""
 
     source: Text
-    """procedural, or the name of a training set file in `runtime.paths.data`."""
+    """Of the RL problems: procedural; the name of a recipe in config/recipes; or the path of your own problems (.jsonl,
+    .parquet)."""
     num_sft: Positive
-    """Teacher documents."""
+    """Teacher documents, where the source has no conversations of its own."""
     num_train: Positive
-    """RL problems."""
+    """RL problems; at most so many where the source is not procedural."""
     num_dev: Positive
-    """Problems to tune on."""
+    """Problems to tune on; at most a tenth of a source that is not procedural."""
     num_test: Positive
     """Problems of each test ring (numbers, composition, family); below 400 the interval of a score is wider than most
     effects."""
     seed: Count
+
+    @property
+    def kind(self) -> Literal["procedural", "own", "recipe"]:
+        """What `source` names."""
+        if self.source == "procedural":
+            return "procedural"
+        return "own" if Path(self.source).suffix in (".jsonl", ".parquet") else "recipe"
 
 
 class SandboxSection(Section):

@@ -103,7 +103,7 @@ def decontaminate(
     as_json: Annotated[bool, typer.Option("--json", help="One overlap per line.")] = False,
 ) -> None:
     """Find benchmark problems in a training set and show the matching span. Exit status 1 if any are found."""
-    from evaluation.decontamination import Entry, overlaps, read_entries
+    from trainer.data.decontamination import Entry, overlaps, read_entries
     from verifier.benchmarks import DataUnavailable, WrongData
     from verifier.benchmarks import benchmark as named
 

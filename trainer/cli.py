@@ -27,12 +27,31 @@ app = typer.Typer(
 
 @app.command()
 @configured
-def prepare(source: Source) -> None:
-    """Draw the problems of every split."""
+def prepare(
+    source: Source,
+    recipe: Annotated[
+        str | None, typer.Option(help="Recipe of config/recipes, or a YAML file; replaces data.source.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Rows read of each source.", min=1)] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Sources, licences, counts, disk, what is out of reach; reads no row."
+        ),
+    ] = False,
+) -> None:
+    """Make the problems of every split, and the conversations of a recipe."""
     view, runtime = source.read(PREPARE)
+    if recipe is not None:
+        view = view.model_copy(update={"data": view.data.model_copy(update={"source": recipe})})
+    if dry_run:
+        from trainer.data.dry_run import lines_of
+
+        typer.echo("\n".join(lines_of(view.data, runtime)))
+        return
     from trainer.problems.prepare import prepare as run
 
-    _print(run(view, runtime).facts)
+    _print(run(view, runtime, limit=limit).facts)
 
 
 @app.command()

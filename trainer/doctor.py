@@ -13,7 +13,7 @@ from config.resolve import DEFAULTS, resolve
 from records.errors import ConfigError
 from trainer.engines.vllm_version import installed_vllm, vllm_fault
 from trainer.metrics.sinks import PACKAGES
-from trainer.start import pretrained_fault, source_fault
+from trainer.start import pretrained_fault, source_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ def _model(config: Config) -> Finding:
 
 def _data(config: Config) -> Finding:
     """Reports what `trainer.start` refuses."""
-    if fault := source_fault(config.data):
-        return Finding(what="data", ok=False, detail=fault)
+    if faults := list(source_faults(config.data, config.runtime)):
+        return Finding(what="data", ok=False, detail="; ".join(faults))
     data = config.runtime.paths.data
     if data is None:
         return Finding(what="data", ok=True, detail="generated; published benchmarks come from the hub")

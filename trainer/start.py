@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from config.model import Config, DataSection, ModelSection
+from config.model import Config, DataSection, ModelSection, RuntimeSection
 from records.errors import ConfigError
 from records.stages import RL_STAGES, TRAINED
 
@@ -25,8 +25,8 @@ def require_start(config: Config, rules: Collection[str]) -> None:
 
 
 def _faults(config: Config, rules: set[str]) -> Iterator[str]:
-    if "data" in rules and (fault := source_fault(config.data)):
-        yield fault
+    if "data" in rules:
+        yield from source_faults(config.data, config.runtime)
     if "base" in rules and config.model.source == "pretrained" and (fault := pretrained_fault(config.model)):
         yield fault
     data = config.runtime.paths.data
@@ -40,11 +40,24 @@ def _faults(config: Config, rules: set[str]) -> Iterator[str]:
         yield "runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu"
 
 
-def source_fault(data: DataSection) -> str | None:
-    """Why problems of this source are not available, or None."""
-    if data.source == "procedural":
-        return None
-    return f"data.source = {data.source!r}: only procedural problems can be prepared without the hub"
+def source_faults(data: DataSection, runtime: RuntimeSection) -> Iterator[str]:
+    """Why problems of this source are not available, one line for each part of it."""
+    if data.kind == "own" and not Path(data.source).is_file():
+        yield f"data.source = {data.source}: there is no such file; give the path of your problems"
+    if data.kind != "recipe":
+        return
+    from config.recipes import load_recipe
+    from trainer.data.sources import place_of
+
+    try:
+        recipe = load_recipe(data.source)
+    except ConfigError as error:
+        yield f"data.source = {data.source!r}: {error}"
+        return
+    folder = Path(runtime.paths.data) if runtime.paths.data is not None else None
+    for source in recipe.sources:
+        if fault := place_of(source, folder).fault:
+            yield f"data.source = {data.source}: {fault}"
 
 
 def pretrained_fault(model: ModelSection) -> str | None:

@@ -222,7 +222,7 @@ def _hub_rows(benchmark: Benchmark) -> Iterable[Mapping[str, Any]]:
     if benchmark.hub is None:
         raise DataUnavailable(advice)
     source = benchmark.hub
-    if not _hub_answers():
+    if not hub_answers():
         raise DataUnavailable(f"{advice} (hub {source.id}: no answer)")
     try:
         from datasets import load_dataset
@@ -235,7 +235,7 @@ def _hub_rows(benchmark: Benchmark) -> Iterable[Mapping[str, Any]]:
 
 
 @functools.cache
-def _hub_answers() -> bool:
+def hub_answers() -> bool:
     """Query the hub once per process, briefly: the loading library asks six times, 23 seconds per benchmark."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session

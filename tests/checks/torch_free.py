@@ -19,6 +19,7 @@ PURE = (
     "trainer/selection/roc.py",
     "trainer/selection/advantage.py",
     "trainer/scheduling",
+    "trainer/data",
 )
 # `python - MODULE ...`: name the first module after whose import torch is loaded.
 _PROBE = """

@@ -1,0 +1,1 @@
+"""SFT conversations: one record, and a module per source that turns its rows into it."""

@@ -174,11 +174,15 @@ class ScriptedEngine:
 
 @dataclass
 class TimedEngine(ScriptedEngine):
-    """Works by itself: each turn takes `turn_s` on the clock. It raises at every call from `dies_at_s` on."""
+    """Works by itself: each turn takes `turn_s` on the clock.
+
+    It raises at every call from `dies_at_s` on, until `back_at_s`, if it raised once before.
+    """
 
     clock: FakeWake = field(default_factory=FakeWake)
     turn_s: float = 1.0
     dies_at_s: float = inf
+    back_at_s: float = inf
     computes: bool = False
     ended: list[Completion] = field(default_factory=list)
 
@@ -188,14 +192,22 @@ class TimedEngine(ScriptedEngine):
         self.clock.at(self.clock.now() + self.turn_s, lambda: self._end(request))
 
     def _end(self, request: GenerateRequest) -> None:
-        if request in self.waiting and self.clock.now() < self.dies_at_s:
-            self.waiting.remove(request)
+        if self.clock.now() < self.dies_at_s and any(one is request for one in self.waiting):
+            self.waiting = [one for one in self.waiting if one is not request]
             self.ended.append(self._complete(request))
         self.wake()
 
     def _check(self) -> None:
         if self.clock.now() >= self.dies_at_s:
+            if self.recovery is Recovery.GONE and self.back_at_s < inf:
+                self.recovery = Recovery.RESTARTING
+                self.clock.at(self.back_at_s, self._return)
             raise ConnectionError("the engine is gone")
+
+    def _return(self) -> None:
+        self.waiting, self.ended, self.dies_at_s = [], [], inf
+        self.recovery = Recovery.BACK
+        self.wake()
 
     def advance(self) -> list[Completion]:
         self._check()
@@ -217,6 +229,9 @@ class AdmitAll:
 
     def on_engine_lost(self, engine: int, t: float) -> None:
         """Every turn goes to the first engine."""
+
+    def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
+        return []
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         return []

@@ -24,10 +24,13 @@ from tests.trainer.fakes import (
     call_text,
     script,
 )
-from trainer.rollout.loop import RolloutClock, RolloutLoop
+from trainer.engines.protocol import Recovery
+from trainer.rollout.episode import RolloutClock
+from trainer.rollout.loop import RolloutLoop
 from trainer.rollout.task import Task
 from trainer.scheduling.fixed_cap import FixedCapPolicy
 from trainer.scheduling.policies import ALL, scheduling_policy
+from trainer.scheduling.policies.sticky import StickyPolicy
 from trainer.scheduling.policy import Arrival, Assignment, Policy
 
 POLICIES: dict[str, Callable[[Sequence[int]], Policy]] = {
@@ -58,8 +61,8 @@ def loop_of(
     return replace(loop, engines=engines, policy=policy, settings=settings)
 
 
-def run(loop: RolloutLoop, num: int) -> list[tuple[Rollout, RolloutClock]]:
-    problem = Problem(id="p", prompt="what is 2 + 2?", answer="4")
+def run(loop: RolloutLoop, num: int, of: str = "p") -> list[tuple[Rollout, RolloutClock]]:
+    problem = Problem(id=of, prompt="what is 2 + 2?", answer="4")
     return list(loop.run([Task(problem=problem, sample=sample, step=5) for sample in range(num)]))
 
 
@@ -110,6 +113,72 @@ def test_the_error_of_the_last_engine_ends_the_batch() -> None:
         run(loop_of(engines, scheduling_policy("sticky").make([8000] * 2), tool), 4)
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_an_engine_that_is_back_takes_rollouts_again(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Engine 0 is lost in the first turn of the first problem; the problems after it find two engines."""
+    tool = ScriptedTool(after_s=0.3)
+    engines = [
+        TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=0.5, back_at_s=2.5),
+        TimedEngine(TWO_CALLS, clock=tool.wake),
+    ]
+    engines[1].num_turns = engines[0].num_turns
+    loop = loop_of(engines, POLICIES[name]([4000] * 2), tool)
+    batches = [run(loop, 8, of=problem) for problem in "pqr"]
+    assert [rollout.stop for pairs in batches for rollout, _ in pairs] == [StopReason.ANSWER] * 24
+    assert loop.lost == {}
+    assert any(request.session.startswith(("rl1/5/q", "rl1/5/r")) for request in engines[0].requests)
+    assert "engine 0 is back after ConnectionError" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_rollouts_wait_while_every_engine_restarts_and_go_on_from_their_ids(name: str) -> None:
+    """Both engines are lost; tools answer meanwhile, and one engine returns before the other."""
+    tool = ScriptedTool(after_s=0.3)
+    engines = [
+        TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=1.1, back_at_s=9.0),
+        TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=1.2, back_at_s=7.0),
+    ]
+    engines[1].num_turns = engines[0].num_turns
+    pairs = run(loop_of(engines, POLICIES[name]([8000] * 2), tool), 6)
+    assert [rollout.stop for rollout, _ in pairs] == [StopReason.ANSWER] * 6
+    assert len({tuple(rollout.ids) for rollout, _ in pairs}) == 1
+
+
+def test_an_engine_that_does_not_return_after_all_ends_the_batch_with_its_error() -> None:
+    tool = ScriptedTool()
+    engine = TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=0.5, back_at_s=10**6)
+
+    def give_up() -> None:
+        engine.recovery = Recovery.GONE
+        engine.wake()
+
+    tool.wake.at(5.0, give_up)
+    with pytest.raises(ConnectionError, match="gone"):
+        run(loop_of([engine], StickyPolicy(1), tool), 2)
+    assert tool.wake.now() == 5.0
+
+
+@pytest.mark.parametrize(("broken", "num_restarts"), [("report", 1), ("release", 0)])
+def test_an_engine_that_raises_at_a_report_or_a_release_is_lost_like_any_other(
+    broken: str, num_restarts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rollout moves after its first turn, so that its first engine is released while the other one decodes."""
+
+    def fail(*arguments: object) -> None:
+        raise BrokenPipeError("no process")
+
+    tool = ScriptedTool(after_s=0.3)
+    engines = [TimedEngine(TWO_CALLS, clock=tool.wake) for _ in range(2)]
+    engines[1].num_turns = engines[0].num_turns
+    monkeypatch.setattr(engines[0], broken, fail)
+    loop = loop_of(engines, Turns([0, 1]), tool)
+    pairs = run(loop, 1)
+    assert [(rollout.stop, clock.num_restarts) for rollout, clock in pairs] == [
+        (StopReason.ANSWER, num_restarts)
+    ]
+    assert list(loop.lost) == [0]
+
+
 def test_a_lost_call_is_tried_again_after_a_pause_in_which_others_go_on() -> None:
     tool = ScriptedTool(statuses=[Status.LOST, Status.LOST])
     engine = ScriptedEngine(
@@ -144,14 +213,22 @@ def test_a_caller_that_stops_early_leaves_idle_engines_behind() -> None:
 @given(
     name=st.sampled_from(sorted(POLICIES)),
     turns=st.lists(st.integers(0, 2), min_size=1, max_size=8),
-    deaths=st.lists(st.floats(0.1, 12.0), min_size=0, max_size=2),
+    deaths=st.lists(st.floats(0.1, 12.0), min_size=0, max_size=3),
+    restart_s=st.lists(st.floats(0.1, 5.0), min_size=2, max_size=2),
     turn_s=st.lists(st.floats(0.1, 3.0), min_size=3, max_size=3),
     tool_s=st.floats(0.0, 2.0),
     lost=st.lists(st.sampled_from([Status.LOST, Status.OK, Status.ERROR]), max_size=6),
 )
 def test_every_rollout_ends_exactly_once_for_any_order_of_events(
-    name: str, turns: list[int], deaths: list[float], turn_s: list[float], tool_s: float, lost: list[Status]
+    name: str,
+    turns: list[int],
+    deaths: list[float],
+    restart_s: list[float],
+    turn_s: list[float],
+    tool_s: float,
+    lost: list[Status],
 ) -> None:
+    """One of three engines may be lost and never return."""
     tool = ScriptedTool(after_s=tool_s, statuses=list(lost))
 
     def text(session: str, turn: int) -> str:
@@ -162,6 +239,8 @@ def test_every_rollout_ends_exactly_once_for_any_order_of_events(
         engine.num_turns = engines[-1].num_turns  # a rollout that moves goes on in its script
     for engine, dies_at_s in zip(engines, deaths, strict=False):
         engine.dies_at_s = dies_at_s
+    for engine, seconds in zip(engines, restart_s, strict=False):
+        engine.back_at_s = engine.dies_at_s + seconds
     pairs = run(loop_of(engines, POLICIES[name]([8000] * 3), tool), len(turns))
     assert sorted(rollout.sample for rollout, _ in pairs) == list(range(len(turns)))
     for rollout, _ in pairs:

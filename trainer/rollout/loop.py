@@ -8,7 +8,8 @@ depend on weights, seeds and replies only (docs/decisions.md). Otherwise a rollo
 present.
 
 The loop waits in one place (`trainer.rollout.wake`) for completions of all engines, replies and timers. An engine
-whose call raises is lost: its rollouts start their turn again on another engine, from the ids they have.
+whose call raises is lost: its rollouts start their turn again on another engine, from the ids they have. An engine that
+restarts takes rollouts again; while all engines are lost, rollouts wait for the first one that is back.
 
 Ids are appended as sampled and never re-tokenised (public faults B9, B10).
 """
@@ -16,11 +17,12 @@ Ids are appended as sampled and never re-tokenised (public faults B9, B10).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from records.trajectory import Rollout, StopReason
-from trainer.engines.protocol import Engine
+from trainer.engines.protocol import Engine, Recovery
 from trainer.engines.requests import Completion, Finish, GenerateRequest
 from trainer.rollout.chat import TURN_END, Codec
 from trainer.rollout.draft import RolloutDraft
@@ -77,12 +79,14 @@ class RolloutLoop:
     cycle: int = 0
     wake: Wake = field(default_factory=Wake)
     lost: dict[int, Exception] = field(default_factory=dict)
-    """Engines that raised, and their errors."""
+    """Engines that raised, and their errors, until they are back."""
     _live: dict[str, _Live] = field(default_factory=dict)
     _away: dict[str, _Live] = field(default_factory=dict)
     """Rollouts that wait for their reply, in order of leaving."""
     _decoding: dict[str, int] = field(default_factory=dict)
     """Session -> engine, for turns in flight."""
+    _stranded: list[_Live] = field(default_factory=list)
+    """Rollouts whose turn arrived while all engines were lost."""
     _turn_end_id: int = -1
 
     def __post_init__(self) -> None:
@@ -103,7 +107,7 @@ class RolloutLoop:
 
         Raises:
             ValueError: two tasks have the same problem and sample.
-            Exception: the error of the last engine, when none is left.
+            Exception: the error of the last engine, when all are lost and none restarts.
         """
         for engine in self.engines:
             engine.call_when_done(self.wake.call)
@@ -118,6 +122,7 @@ class RolloutLoop:
             if unfit is not None:
                 yield unfit, RolloutClock()
         while self._live:
+            self._use_returned_engines()
             for live in self._returning():
                 yield from self._finish_if_ended(self._rejoin(live), live)
             completions = self._advance_engines()
@@ -142,16 +147,18 @@ class RolloutLoop:
             )
         live = _Live(draft=draft, episode=episode)
         self._live[draft.session] = live
-        self._arrive(live, first=True)
+        self._arrive(live)
         return None
 
-    def _arrive(self, live: _Live, *, first: bool) -> None:
+    def _arrive(self, live: _Live) -> None:
+        if len(self.lost) == len(self.engines):
+            self._stranded.append(live)
+            return
         arrival = Arrival(
             session=live.session,
             group=live.draft.task.problem.id,
             context_tokens=len(live.draft.ids),
             max_new=live.draft.room,
-            first=first,
         )
         self._assign(self.policy.on_arrive(arrival, self._t))
 
@@ -159,10 +166,10 @@ class RolloutLoop:
         for assignment in assignments:
             live, number = self._live[assignment.session], assignment.engine
             if number in self.lost:  # by an earlier one of these assignments
-                self._arrive(live, first=False)
+                self._arrive(live)
                 continue
-            if live.engine not in (None, number):
-                self.engines[live.engine].release(live.session)
+            if live.engine != number:
+                self._release(live)
             live.engine = self._decoding[live.session] = number
             try:
                 self.engines[number].submit(self._request(live.draft))
@@ -220,18 +227,27 @@ class RolloutLoop:
         if len(shown) >= draft.room:
             return draft.end(StopReason.CONTEXT)
         draft.show(shown)
-        self._arrive(live, first=False)
+        self._arrive(live)
         return None
 
     def _finish_if_ended(self, ended: Rollout | None, live: _Live) -> Iterator[tuple[Rollout, RolloutClock]]:
         if ended is None:
             return
         del self._live[live.session]
-        if live.engine is not None:
-            self.engines[live.engine].release(live.session)
+        self._release(live)
         live.episode.close()
         self._assign(self.policy.on_finish(live.session, self._t, len(ended.ids)))
         yield ended, live.clock
+
+    def _release(self, live: _Live) -> None:
+        """Drop the rollout's cache from the engine that holds it, if any."""
+        if live.engine is None:
+            return
+        number, live.engine = live.engine, None
+        try:
+            self.engines[number].release(live.session)
+        except Exception as error:
+            self._lose_engine(number, error)
 
     # --- all rollouts --------------------------------------------------------------------------------------
 
@@ -252,8 +268,10 @@ class RolloutLoop:
     def _advance_engines(self) -> list[Completion]:
         """The completions of one cycle; without computation it waits for the next event."""
         if not self._decoding and not self._away:
-            if self._live:
+            if self._live and not self._restarting():
                 raise RuntimeError(f"the scheduler holds {len(self._live)} rollouts and admits none")
+            if self._live:
+                self.wait_s += self._wait([])
             return []
         if not self._decoding:
             if self.settings.rejoin_iterations is None:
@@ -263,15 +281,25 @@ class RolloutLoop:
         self.cycle += 1
         completions = self._collect()
         self.engine_s += self.wake.now() - began
-        for number, engine in enumerate(self.engines):
-            report = engine.report() if number not in self.lost else None
-            if report is not None:
-                # All policies use the loop's time: a repeated run then repeats its decisions.
-                self._assign(self.policy.on_report(replace(report, t=self._t)))
+        self._report()
         computing = any(self.engines[number].computes for number in self._decoding.values())
         if self._decoding and not completions and not computing:
             self.engine_s += self._wait(self._away.values())
         return completions
+
+    def _report(self) -> None:
+        """Pass the reports of the engines to the policy."""
+        for number, engine in enumerate(self.engines):
+            if number in self.lost:
+                continue
+            try:
+                report = engine.report()
+            except Exception as error:
+                self._lose_engine(number, error)
+                continue
+            if report is not None:
+                # All policies use the loop's time: a repeated run then repeats its decisions.
+                self._assign(self.policy.on_report(replace(report, t=self._t)))
 
     def _collect(self) -> list[Completion]:
         """Advance each remaining engine; the turns of one that raises start again after all have advanced."""
@@ -291,10 +319,9 @@ class RolloutLoop:
         return completions
 
     def _lose_engine(self, number: int, error: Exception) -> None:
-        """Start the turns of a lost engine on other engines; raise its error when no engine is left."""
+        """Start the turns of a lost engine on other engines; raise its error when no engine is left or restarts."""
         self.lost[number] = error
-        if len(self.lost) == len(self.engines):
-            raise error
+        self._require_engine(error)
         print(f"engine {number} is lost: {type(error).__name__}: {error}"[:300], flush=True)
         self.policy.on_engine_lost(number, self._t)
         for live in self._live.values():
@@ -303,7 +330,27 @@ class RolloutLoop:
         for session in [session for session, engine in self._decoding.items() if engine == number]:
             del self._decoding[session]
             self._live[session].num_restarts += 1
-            self._arrive(self._live[session], first=False)
+            self._arrive(self._live[session])
+
+    def _use_returned_engines(self) -> None:
+        """Let the policy use engines that have restarted, first of all for the stranded rollouts."""
+        for number in [n for n in self.lost if self.engines[n].recovery is Recovery.BACK]:
+            error = self.lost.pop(number)
+            print(f"engine {number} is back after {type(error).__name__}", flush=True)
+            self._assign(self.policy.on_engine_back(number, self._t))
+        if self.lost:
+            self._require_engine(next(reversed(self.lost.values())))
+        stranded, self._stranded = self._stranded, []
+        for live in stranded:
+            self._arrive(live)
+
+    def _restarting(self) -> bool:
+        return any(self.engines[number].recovery is not Recovery.GONE for number in self.lost)
+
+    def _require_engine(self, error: Exception) -> None:
+        """Raise `error` if every engine is lost and none restarts."""
+        if len(self.lost) == len(self.engines) and not self._restarting():
+            raise error
 
     def _wait(self, away: Iterable[_Live]) -> float:
         """Wait for an event of an engine or an episode, or for the first timer; return the seconds."""
@@ -316,16 +363,21 @@ class RolloutLoop:
 
     def _abandon(self) -> None:
         """Abort the requests in flight when the caller stops early, so that the next batch finds idle engines."""
-        flying = {session: n for session, n in self._decoding.items() if n not in self.lost}
-        for session, number in flying.items():
-            self.engines[number].abort(session)
-        while flying:
-            ended = [done for number in set(flying.values()) for done in self.engines[number].advance()]
-            for completion in ended:
-                flying.pop(completion.session, None)
-            if not ended:
-                self._wait([])
+        for number, engine in enumerate(self.engines):
+            if number in self.lost:
+                continue
+            flying = {session for session, n in self._decoding.items() if n == number}
+            # An engine that raises here has nothing in flight any more.
+            with suppress(Exception):
+                for session in flying:
+                    engine.abort(session)
+                while flying:
+                    ended = {completion.session for completion in engine.advance()}
+                    flying -= ended
+                    if not ended:
+                        self._wait([])
+                for live in self._live.values():
+                    if live.engine == number:
+                        engine.release(live.session)
         for live in self._live.values():
-            if live.engine is not None and live.engine not in self.lost:
-                self.engines[live.engine].release(live.session)
             live.episode.close()

@@ -12,7 +12,7 @@ class AdmissionQueue:
 
     >>> queue = AdmissionQueue()
     >>> for name in "abc":
-    ...     queue.push(Arrival(session=name, group="g", context_tokens=1, max_new=1, first=True))
+    ...     queue.push(Arrival(session=name, group="g", context_tokens=1, max_new=1))
     >>> queue.discard("a")
     >>> queue.head().session, len(queue)
     ('b', 2)

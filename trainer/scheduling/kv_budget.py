@@ -84,8 +84,12 @@ class KvBudgetPolicy:
     def on_engine_lost(self, engine: int, t: float) -> None:
         """Drop the engine's rollouts; nothing fits on it from then on."""
         self._rollouts = {name: one for name, one in self._rollouts.items() if one.engine != engine}
-        self._capacities[engine] = 0
         self._move(engine, -self._unreserved[engine])
+
+    def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
+        """Give the engine its whole capacity again and admit what fits."""
+        self._move(engine, self._capacities[engine])
+        return self._assign()
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """Release the reserve. Without `context_tokens` the length is that of the last arrival."""

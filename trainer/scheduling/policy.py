@@ -24,8 +24,6 @@ class Arrival:
     """Tokens already in the context."""
     max_new: int
     """Upper bound of the tokens that the rest of this rollout adds, tool responses included."""
-    first: bool
-    """True for the first turn of the rollout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +48,14 @@ class Policy(Protocol):
         ...
 
     def on_engine_lost(self, engine: int, t: float) -> None:
-        """The engine takes nothing more and its caches are lost; its rollouts arrive again.
+        """The engine takes nothing and its caches are lost; its rollouts arrive again.
 
-        At least one engine remains.
+        Nothing arrives while all engines are lost.
         """
+        ...
+
+    def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
+        """The lost engine takes requests again and holds no cache."""
         ...
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:

@@ -42,6 +42,10 @@ class StaticSplitPolicy:
         self._engine_of = {name: one for name, one in self._engine_of.items() if one != engine}
         self._engine_of_group = {name: one for name, one in self._engine_of_group.items() if one != engine}
 
+    def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
+        self._engines = sorted([*self._engines, engine])
+        return []
+
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         self._engine_of.pop(session, None)
         return []

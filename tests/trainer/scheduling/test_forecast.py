@@ -11,8 +11,8 @@ from trainer.scheduling.policy import Arrival
 from trainer.scheduling.survival import SurvivalCurve
 
 
-def arrival(session: str, context: int = 100, max_new: int = 900, *, first: bool = True) -> Arrival:
-    return Arrival(session=session, group="g", context_tokens=context, max_new=max_new, first=first)
+def arrival(session: str, context: int = 100, max_new: int = 900) -> Arrival:
+    return Arrival(session=session, group="g", context_tokens=context, max_new=max_new)
 
 
 def report(engine: int, t: float, used: int, *, capacity: int = 10_000, waiting: int = 0) -> EngineReport:
@@ -59,11 +59,11 @@ def test_a_returning_turn_stays_while_others_wait_and_moves_to_a_lighter_engine_
     policy.on_turn_end("a", 1.0, context_tokens=300)
     policy.on_report(report(0, 1.0, 5_000))
     policy.on_report(report(1, 1.0, 100))
-    assert policy.on_arrive(arrival("a", 320, first=False), 2.0)[0].engine == 1
+    assert policy.on_arrive(arrival("a", 320), 2.0)[0].engine == 1
     policy.on_turn_end("a", 3.0, context_tokens=350)
     policy.on_report(report(0, 3.0, 500))
     policy.on_report(report(1, 3.0, 900))
-    assert policy.on_arrive(arrival("a", 360, first=False), 4.0)[0].engine == 1
+    assert policy.on_arrive(arrival("a", 360), 4.0)[0].engine == 1
 
 
 def test_a_rollout_larger_than_every_engine_is_refused():

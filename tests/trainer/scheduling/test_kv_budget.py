@@ -13,8 +13,8 @@ from trainer.scheduling.kv_budget import KvBudgetPolicy
 from trainer.scheduling.policy import Arrival, Assignment
 
 
-def arrival(session: str, context: int = 10, max_new: int = 90, *, first: bool = True) -> Arrival:
-    return Arrival(session=session, group="g", context_tokens=context, max_new=max_new, first=first)
+def arrival(session: str, context: int = 10, max_new: int = 90) -> Arrival:
+    return Arrival(session=session, group="g", context_tokens=context, max_new=max_new)
 
 
 def test_an_engine_gets_no_more_rollouts_than_fit_at_full_length():
@@ -37,7 +37,7 @@ def test_a_turn_back_from_its_tool_goes_to_its_own_engine_past_the_queue():
     policy.on_arrive(arrival("b"), 0.0)
     policy.on_arrive(arrival("waits"), 0.0)
     assert policy.on_turn_end("b", 1.0) == []
-    assert policy.on_arrive(arrival("b", 50, 50, first=False), 2.0) == [Assignment(session="b", engine=1)]
+    assert policy.on_arrive(arrival("b", 50, 50), 2.0) == [Assignment(session="b", engine=1)]
 
 
 def test_the_head_of_the_queue_is_not_overtaken_by_a_smaller_rollout():
@@ -120,7 +120,7 @@ def test_every_arrival_is_assigned_once_in_order_and_nothing_is_promised_twice(
         turns_left[session] -= 1
         if turns_left[session]:
             take(policy.on_turn_end(session, float(t)))
-            back = policy.on_arrive(arrival(session, size[session] - 1, 1, first=False), float(t))
+            back = policy.on_arrive(arrival(session, size[session] - 1, 1), float(t))
             assert back == [Assignment(session=session, engine=engine_of[session])]
         else:
             active.remove(session)

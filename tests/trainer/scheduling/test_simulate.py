@@ -13,8 +13,9 @@ from trainer.scheduling.fixed_cap import FixedCapPolicy
 from trainer.scheduling.kv_budget import KvBudgetPolicy
 from trainer.scheduling.policies import ALL
 from trainer.scheduling.policies.sticky import StickyPolicy
+from trainer.scheduling.policy import Assignment
 from trainer.scheduling.simulation.clock import SimulatedClock
-from trainer.scheduling.simulation.simulate import Cluster, lower_bound_s, simulate
+from trainer.scheduling.simulation.simulate import Cluster, Simulation, lower_bound_s, simulate
 from trainer.scheduling.simulation.simulated_engine import SimulatedEngine, StepCost
 from trainer.scheduling.simulation.workload import RolloutWork, TurnWork, Workload, synthetic
 
@@ -174,6 +175,29 @@ def test_tool_calls_beyond_the_workers_wait_their_turn():
     workload = Workload(name="tools", max_response=10, rollouts=rollouts)
     cluster = Cluster(num_engines=1, capacity_tokens=100, cost=COST, tool_workers=2)
     assert simulate(workload, StickyPolicy(1), cluster).simulated_makespan_s > 10.0
+
+
+def test_a_rollout_that_moves_leaves_no_cache_behind():
+    """Each turn goes to the next engine, as in tests/trainer/test_rollout_events.py for the live loop."""
+
+    class Moving(StickyPolicy):
+        num_arrivals = 0
+
+        def on_arrive(self, arrival, t):
+            self.num_arrivals += 1
+            return [Assignment(session=arrival.session, engine=self.num_arrivals % 2)]
+
+    turns = (TurnWork(num_sampled=20, tool_s=0.1, tool_tokens=5), TurnWork(num_sampled=20))
+    workload = Workload(
+        name="moving",
+        max_response=45,
+        rollouts=tuple(
+            RolloutWork(session=f"s{i}", group="g", prompt_tokens=10, turns=turns) for i in range(3)
+        ),
+    )
+    simulation = Simulation(workload, Moving(2), Cluster(num_engines=2, capacity_tokens=1000, cost=COST))
+    simulation.run()
+    assert [engine.report().free_kv_tokens for engine in simulation.engines] == [1000, 1000]
 
 
 def test_a_policy_that_forgets_a_rollout_is_found_out():

@@ -138,9 +138,19 @@ class ForecastPolicy:
             self._remove(engine, session)
             del self._engine_of[session]
         self._engines[engine].lost = True
-        self._largest = max(state.capacity for state in self._engines if not state.lost)
         self._used[engine] = LOST
         self._set_slack(engine)
+
+    def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
+        """Forecast the empty engine and admit what fits."""
+        state = self._engines[engine]
+        state.lost = state.has_waiting = False
+        self._used[engine] = 0
+        if self._curve is None:
+            self._set_slack(engine)
+        else:
+            self._forecast(engine, t)
+        return self._assign(t)
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         """Learn the length, update the engine's forecast, admit what fits."""
@@ -272,7 +282,7 @@ class ForecastPolicy:
         if state.lost:
             return False
         if not self._rows.num_rows(number):
-            return True
+            return arrival.context_tokens + arrival.max_new <= state.capacity
         if state.has_waiting:
             return False
         mean_H, variance_H = self._with(state, arrival)

@@ -37,6 +37,10 @@ class StickyPolicy:
         self._engine_of = {name: one for name, one in self._engine_of.items() if one != engine}
         self._count(engine, LOST)
 
+    def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
+        self._count(engine, -self._num_rollouts[engine])
+        return []
+
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
         engine = self._engine_of.pop(session, None)
         if engine is not None:

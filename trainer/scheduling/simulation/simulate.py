@@ -87,7 +87,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Simulate until the last rollout ends. Raises RuntimeError if the policy leaves a rollout unassigned."""
         for work in self._workload.rollouts:
-            self._arrive(work.session, first=True)
+            self._arrive(work.session)
         for engine in self.engines:
             self._submit(self._policy.on_report(engine.report()))
         self._schedule_touched()
@@ -106,7 +106,7 @@ class Simulation:
             )
         return self._outcome()
 
-    def _arrive(self, session: str, *, first: bool) -> None:
+    def _arrive(self, session: str) -> None:
         progress = self._progress[session]
         response = progress.context - progress.work.prompt_tokens
         arrival = Arrival(
@@ -114,7 +114,6 @@ class Simulation:
             group=progress.work.group,
             context_tokens=progress.context,
             max_new=self._workload.max_response - response,
-            first=first,
         )
         self._submit(self._policy.on_arrive(arrival, self.clock()))
 
@@ -165,7 +164,7 @@ class Simulation:
         progress = self._progress[session]
         progress.context += progress.work.turns[progress.turn].tool_tokens
         progress.turn += 1
-        self._arrive(session, first=False)
+        self._arrive(session)
 
     def _push(self, t: float, engine: int, session: str) -> int:
         self._num_events += 1

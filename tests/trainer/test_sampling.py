@@ -179,7 +179,7 @@ def test_a_chunk_that_is_not_what_was_written_is_sampled_again(
         again = Counting()
         assert sample(again, work) == first
     assert again.asked == ([CHUNK, 5] if damage == "swapped" else [CHUNK])
-    assert f"{one}: is not what was written; its samples are made again" in capsys.readouterr().out
+    assert f"{one}: differs from what was written; its samples are made again" in capsys.readouterr().out
     assert one.with_suffix(".damaged").exists()
 
 

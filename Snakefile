@@ -18,6 +18,7 @@ WORKFLOW = Workflow.start(
     workflow.config_settings.configfiles,
     workflow.config_settings.config,
     is_main=workflow.is_main_process,
+    folds=not (workflow.output_settings.verbose or workflow.output_settings.dryrun),
 )
 RUN = WORKFLOW.run
 
@@ -66,9 +67,10 @@ include: "analysis/rules.smk"
 
 onstart:
     WORKFLOW.begin(
-        {job.rule.name: job.rule.shellcmd for job in workflow.dag.needrun_jobs()},
+        [(job.rule.name, job.rule.shellcmd) for job in workflow.dag.needrun_jobs()],
         require_start,
         is_local=workflow.local_exec,
+        is_verbose=workflow.output_settings.verbose,
     )
 
 

@@ -28,8 +28,10 @@ from config.model import Config, EvalPlan
 from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
 from records import job_server
 from records.errors import ConfigError
+from records.evaluation import POOLED, EvaluationSummary
 from records.run_folder import RunFolder
-from records.stages import BY_NAME, CHECKPOINTS
+from records.run_progress import RunProgress, fold_lines
+from records.stages import BY_NAME, CHECKPOINTS, RL_STAGES, TRAINED
 from records.usage import SNAKEMAKE, VARIABLE, record_usage
 
 T = TypeVar("T")
@@ -46,7 +48,9 @@ class Workflow:
     config: Config
 
     @classmethod
-    def start(cls, files: Sequence[Path], given: Mapping[str, Any], *, is_main: bool = True) -> Workflow:
+    def start(
+        cls, files: Sequence[Path], given: Mapping[str, Any], *, is_main: bool = True, folds: bool = False
+    ) -> Workflow:
         """Resolve the files of `--configfile` and the values of `--config`, and report their order on standard error.
 
         It reads the files itself, because Snakemake reads them as YAML 1.1. A wrong configuration ends the call with
@@ -55,10 +59,13 @@ class Workflow:
         Args:
             files: in order; later ones override earlier ones.
             given: values of `--config`, which override files.
+            folds: keep Snakemake's lines on jobs and rules off the screen.
             is_main: false in a job that Snakemake starts itself, which reports nothing.
         """
         # Jobs run the interpreter and the commands of the environment that runs Snakemake.
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        if folds:
+            fold_lines()
         config = cls._checked(lambda: _resolved(files, given))
         if is_main and (files or given):
             print(precedence(files, given), file=sys.stderr, flush=True)
@@ -153,30 +160,62 @@ class Workflow:
 
     def begin(
         self,
-        rules: Mapping[str, str | None],
+        jobs: Sequence[tuple[str, str | None]],
         require: Callable[[Config, Collection[str]], None],
         *,
         is_local: bool,
+        is_verbose: bool,
     ) -> None:
         """Check the requirements of the jobs, then write their files; a missing one gives one line and status 2.
 
         Args:
-            rules: name of each rule whose jobs will run, and its shell command.
+            jobs: rule and shell command of each job that will run.
             require: raises ConfigError for a missing requirement (`trainer.start.require_start`).
             is_local: whether the jobs run on this machine, where they can share their imports.
+            is_verbose: whether Snakemake's own lines stay in the place of a line over all jobs.
         """
+        rules = [rule for rule, command in jobs if command]
         with one_line_errors():
-            require(self.config, rules)
+            require(self.config, {rule for rule, _ in jobs})
             self.write_start()
         os.environ[VARIABLE] = os.path.abspath(RunFolder(Path(self.run)).usage)
         record_usage(SNAKEMAKE)
         # A process that is to use a GPU cannot be forked from one that may have touched it.
         if is_local and self.config.runtime.device == "cpu":
             for packages in _SERVED:
-                if any(
-                    f"python -m {name} " in (command or "") for command in rules.values() for name in packages
-                ):
+                if any(f"python -m {name} " in (command or "") for _, command in jobs for name in packages):
                     job_server.start(*packages)
+        if rules and not is_verbose:
+            print(self._opening(rules), file=sys.stderr, flush=True)
+            RunProgress(rules, self._outcome).start()
+
+    def _opening(self, rules: Sequence[str]) -> str:
+        """Return what the run does, in one line."""
+        trained = [rule for rule in TRAINED if rule in rules]
+        tested = sum(rule.startswith("evaluate") for rule in rules)
+        parts = [f"{len(rules)} job{'s' * (len(rules) > 1)} into {self.run}"]
+        parts += [f"trains {', '.join(trained)}"] if trained else []
+        parts += [f"tests {tested} checkpoints"] if tested else []
+        parts += [f"compares {rules.count('arm')} arms"] if "arm" in rules else []
+        return f"{self.config.runtime.run}: {'; '.join(parts)}. Logs: {self.run}/logs. Snakemake's own lines: --verbose"
+
+    def _outcome(self, rule: str, name: str) -> str:
+        """Return the accuracy after a stage or an evaluation; empty for another job."""
+        folder = RunFolder(Path(self.run))
+        try:
+            if rule in RL_STAGES:
+                last = folder.metrics(rule).read_text(encoding="utf-8").splitlines()[-1]
+                return f"accuracy {json.loads(last)['accuracy']:.3f} on its last training step"
+            if rule.startswith("evaluate"):
+                summary = EvaluationSummary.load(folder.evaluation(name.rpartition("-")[2]))
+                for score in summary.scores:
+                    if (score.benchmark, score.control) == (POOLED, "none") and score.metric.startswith(
+                        "avg@"
+                    ):
+                        return f"accuracy {score.value:.3f} on {score.num_questions} test questions"
+        except (ConfigError, OSError, LookupError, ValueError):
+            pass  # a line on the screen stops no run
+        return ""
 
     def write_start(self) -> None:
         """Write runtime.json for the jobs and run.json for the report."""

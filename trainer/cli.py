@@ -59,9 +59,12 @@ def prepare(
 def corpus(source: Source) -> None:
     """Write the SFT documents with the scripted teacher and the results of the sandbox."""
     view, runtime = source.read(CORPUS)
-    from trainer.sft.corpus import build_corpus
+    if (runtime.folder.data / "conversations.parquet").is_file():
+        from trainer.sft.conversations import publish_conversations as run
+    else:
+        from trainer.sft.corpus import build_corpus as run
 
-    _print(build_corpus(view, runtime).facts)
+    _print(run(view, runtime).facts)
 
 
 @app.command()

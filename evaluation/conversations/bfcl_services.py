@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.conversations.native_chat import NativeChat, follow_up
+from evaluation.conversations.native_chat import NativeChat
 from evaluation.conversations.script_episode import ScriptFailed
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall
 from sandbox import NearLimitCalls, Sandbox, surroundings
 from trainer.rollout.chat_text import ChatText
+from trainer.rollout.chatml import follow_up
 from verifier.bfcl.calls import Kind, kind_of
 from verifier.bfcl.entry import FunctionEntry
 from verifier.bfcl.episodes import (

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from config.resolve import ConfigError
-from evaluation.conversations.native_chat import NativeChat, follow_up
+from evaluation.conversations.native_chat import NativeChat
+from trainer.rollout.chatml import follow_up
 
 HELLO = [{"role": "user", "content": "Hello"}]
 PLAIN = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from evaluation.conversations.native_chat import NativeChat, follow_up
+from evaluation.conversations.native_chat import NativeChat
 from tests.trainer.tiny_checkpoint import TEXT, VOCAB
 from trainer.rollout.chat import OPENING, TAGS, TURN_END, ChatFormat, parse_turn, response_text
 from trainer.rollout.chat_text import ChatText, live, turn_text
+from trainer.rollout.chatml import follow_up
 from trainer.rollout.tokenizer import SPECIAL, FolderCodec, train_tokenizer
 from trainer.rollout.user_tool import UserTool
 from trainer.sft.corpus import Document, DocumentTurn, row_of_document

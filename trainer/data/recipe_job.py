@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENOSPC
@@ -137,7 +137,7 @@ def _problems(order: Order, part: ProblemPart, benchmarks: list[Checked], work: 
     also = [reported(each.name, folder / each.file) for each in part.also_report]
     hits = Hits([*checked, *(each for each in also if each is not None)])
     read = [
-        _read(order, source, work, ReadProblems(source, part, hits), problem_columns(), set(MALFORMED))
+        _read(order, source, work, ReadProblems(source, part, hits), problem_columns(), MALFORMED)
         for source in part.sources
     ]
     matches, note = _matches(part.matches, order.data)
@@ -159,7 +159,7 @@ def _conversations(
     order: Order, part: ConversationPart, benchmarks: list[Checked], work: WorkDir, made: Path
 ) -> _Made:
     hits = Hits(benchmarks if part.decontaminate else [])
-    not_malformed = set(NOT_MALFORMED)
+    not_malformed = NOT_MALFORMED
     read = [
         _read(
             order, source, work, ReadConversations(source, part, hits), conversation_columns(), not_malformed
@@ -186,7 +186,7 @@ def _read(
     work: WorkDir,
     function: RowFunction,
     features: Features,
-    reasons: set[str],
+    reasons: Collection[str],
 ) -> _Read:
     """Map one source. `reasons`: those of a malformed row for problems, of any other row for conversations."""
     rows = open_rows(spec, order.data, work.path / "arrow")

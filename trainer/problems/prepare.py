@@ -84,6 +84,8 @@ def _foreign(data: DataSection, made: Path) -> dict[str, tuple[Problem, ...]]:
         found = read_recipe_problems(made, data.num_dev + data.num_train)
     else:
         return {}
+    if not found:  # a recipe of conversations alone: its run trains on procedural problems
+        return {}
     num_dev = min(data.num_dev, len(found) // 10)
     pools = {"dev": found[:num_dev], "train": found[num_dev : num_dev + data.num_train]}
     print(f"{data.source}: {len(pools['train']):,} problems to train on, {num_dev:,} to tune on")

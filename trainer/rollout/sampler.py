@@ -110,16 +110,22 @@ def require_positions(
     checkpoint: Path, needed: int, what: str = "the longest prompt and response take"
 ) -> None:
     """Raise ConfigError unless the model was made for contexts of `needed` tokens; longer ones give random text."""
+    limit = most_positions(checkpoint)
+    if limit is not None and needed > limit:
+        raise ConfigError(
+            f"{checkpoint}: its model holds contexts of {limit} tokens (max_position_embeddings), {what} {needed}; "
+            "take a model of longer contexts, or shorten them"
+        )
+
+
+def most_positions(checkpoint: Path) -> int | None:
+    """Longest context of a checkpoint's model in tokens, scaling included; None where its config states none."""
     config = read_json(checkpoint / "config.json")
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
     # Some configurations state the length before scaling, some after it; the larger reading refuses no good model.
     factor = scaling.get("factor", 1.0) if isinstance(scaling, dict) else 1.0
     limit = config.get("max_position_embeddings")
-    if isinstance(limit, int) and needed > limit * max(1.0, float(factor)):
-        raise ConfigError(
-            f"{checkpoint}: its model holds contexts of {limit} tokens (max_position_embeddings), {what} {needed}; "
-            "take a model of longer contexts, or shorten them"
-        )
+    return int(limit * max(1.0, float(factor))) if isinstance(limit, int) else None
 
 
 def rl_settings(

@@ -31,9 +31,9 @@ from trainer.jobs.progress import Progress
 from trainer.jobs.work_folder import WorkDir
 from trainer.model import check_device, load_model, save_model, use_threads
 from trainer.rollout.chat import chat_format
-from trainer.rollout.sampler import require_positions
+from trainer.rollout.sampler import most_positions, require_positions
 from trainer.rollout.tokenizer import FolderCodec
-from trainer.sft.corpus import DOCUMENTS, read_documents, row_of_document
+from trainer.sft.conversations import corpus_rows
 from trainer.sft.parallel_backward import accumulate
 from trainer.stages.rl_job import copy_journal, copy_tokenizer, journal_seconds
 from trainer.update.grpo import OPTIMIZER, WEIGHTS
@@ -132,8 +132,13 @@ def run_sft(view: SftView, runtime: RuntimeSection) -> Manifest:
     parent_folder = folder.checkpoint("base")
     parent, corpus = verify(parent_folder), verify(folder.corpus)
     chat, codec = chat_format(view.rollout), FolderCodec.load(parent_folder)
-    rows = [row_of_document(d, chat, codec) for d in read_documents(folder.corpus / DOCUMENTS)]
-    require_documents(rows, parent_folder, folder.corpus / DOCUMENTS)
+    found = corpus_rows(folder.corpus, chat, codec, most_positions(parent_folder))
+    rows = found.rows
+    require_documents(rows, parent_folder, folder.corpus)
+    if found.num_too_long:
+        print(
+            f"{folder.corpus}: {found.num_too_long:,} conversations are longer than the model's context, left out"
+        )
     stop = StopSignal()
     with WorkDir.open(
         folder.work("sft"), digest([FORMAT, view.record, parent.digest, corpus.digest])
@@ -142,7 +147,7 @@ def run_sft(view: SftView, runtime: RuntimeSection) -> Manifest:
         num_threads = runtime.threads.micro_batches if device.type == "cpu" else 1
         sft = Sft(view.sft, load_model(parent_folder, device), rows, num_threads)
         _loop(sft, work, stop)
-        return _publish(sft, work, folder, parent, parent_folder, corpus, view)
+        return _publish(sft, work, folder, parent, parent_folder, corpus, view, found.num_too_long)
 
 
 def require_documents(rows: Sequence[Row], checkpoint: Path, documents: Path) -> None:
@@ -185,6 +190,7 @@ def _publish(
     parent_folder: Path,
     corpus: Manifest,
     view: SftView,
+    num_too_long: int,
 ) -> Manifest:
     work.require_whole(sft.num_updates)
     copy_journal(work, "metrics", folder.metrics("sft"))
@@ -208,6 +214,7 @@ def _publish(
                 "rl_steps": 0,
                 "document_tokens_mean": sum(lengths) / len(lengths),
                 "document_tokens_max": max(lengths),
+                "num_too_long": num_too_long,
                 "metrics_sha256": sha256_of(folder.metrics("sft")),
             },
         },

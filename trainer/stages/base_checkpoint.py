@@ -19,7 +19,7 @@ from trainer.engines.decoder import Shape
 from trainer.model import random_model, save_model, use_threads
 from trainer.rollout.chat import TAGS, TURN_END, ChatFormat, chat_format, chat_template
 from trainer.rollout.tokenizer import END_OF_TEXT, SPECIAL, FolderCodec, save_tokenizer, train_tokenizer
-from trainer.sft.corpus import DOCUMENTS, read_documents, texts
+from trainer.sft.conversations import corpus_texts
 from trainer.start import pretrained_fault
 from trainer.update.grpo import OPTIMIZER
 from trainer.weights import one_line, read_model
@@ -50,7 +50,7 @@ def make_base(view: BaseView, runtime: RuntimeSection) -> Manifest:
         _copy_pretrained(Path(view.model.path), made, chat)
         facts: dict[str, Any] = {}
     else:
-        facts = _make_random(view, folder.corpus / DOCUMENTS, chat, made)
+        facts = _make_random(view, folder.corpus, chat, made)
     return write_folder(
         folder.checkpoint("base"),
         made,
@@ -65,14 +65,8 @@ def make_base(view: BaseView, runtime: RuntimeSection) -> Manifest:
     )
 
 
-def _make_random(view: BaseView, documents: Path, chat: ChatFormat, made: Path) -> dict[str, Any]:
-    pieces = (
-        piece
-        for document in read_documents(documents)
-        for text in texts(document, chat)
-        for piece in _MARKERS.split(text)
-        if piece
-    )
+def _make_random(view: BaseView, corpus: Path, chat: ChatFormat, made: Path) -> dict[str, Any]:
+    pieces = (piece for text in corpus_texts(corpus, chat) for piece in _MARKERS.split(text) if piece)
     tokenizer = train_tokenizer(pieces, view.model.vocab_size)
     (end_id,), (pad_id,) = (tokenizer.encode(token).ids for token in (TURN_END, END_OF_TEXT))
     model = random_model(view.model, view.model.vocab_size, end_id, pad_id)

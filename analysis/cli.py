@@ -89,8 +89,8 @@ def figures(
     only: Annotated[list[str] | None, typer.Option(help="Only this figure; repeatable.")] = None,
 ) -> None:
     """Every figure as PDF, PNG and SVG, and the CSV of what it plots."""
+    from analysis.drawing.plot import write
     from analysis.figures import PLOTS
-    from analysis.figures.plot import write
     from analysis.inputs.lineage import write_lineage
     from records.errors import ConfigError
     from records.manifest import MANIFEST, list_folder

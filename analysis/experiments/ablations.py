@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.drawing import style
 from analysis.entropy.entropy import Settings
+from analysis.experiments import doses, pass_at_k
 from analysis.experiments.arms import (
     AXES,
     CONTRASTS,
@@ -22,7 +24,6 @@ from analysis.experiments.arms import (
 )
 from analysis.experiments.sampling_grid import grid_of
 from analysis.figures import arms as arms_figure
-from analysis.figures import doses, pass_at_k, style
 from analysis.report.page import render
 from analysis.report.report import inline_svg
 from analysis.table_file import save_table

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
+from analysis.drawing import style
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
 from analysis.inputs.evaluation import read_evaluation
 from analysis.tables.grid import DASH, Grid
 from records.errors import ConfigError

@@ -1,29 +1,17 @@
-"""The figures of the report, one module each, in the order of the page."""
+"""The figures of the report, one file each: a module here declares `PLOT` under the name of its file."""
 
 from __future__ import annotations
 
-from analysis.figures import (
-    arms,
-    cost_axes,
-    differences,
-    entropy_histogram,
-    entropy_profile,
-    sandbox,
-    scheduler,
-    scores,
-    selection_pressure,
-    training_curves,
-)
+from analysis.drawing.plot import Plot, Section
+from records.declarations import declared
 
-PLOTS = (
-    differences.PLOT,
-    scores.PLOT,
-    training_curves.PLOT,
-    cost_axes.PLOT,
-    arms.PLOT,
-    selection_pressure.PLOT,
-    entropy_histogram.PLOT,
-    entropy_profile.PLOT,
-    scheduler.PLOT,
-    sandbox.PLOT,
+_SECTIONS = list(Section)
+PLOTS = tuple(
+    sorted(
+        declared(__name__, "PLOT", Plot),
+        key=lambda plot: (_SECTIONS.index(plot.section), plot.place, plot.name),
+    )
 )
+"""In the order of the page."""
+
+__all__ = ["PLOTS"]

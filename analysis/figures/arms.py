@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
 from analysis.experiments.arms import AXES, curve_table, read_run_arms
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from records.arm_record import ArmRecord
@@ -59,6 +59,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="arms",
+    section=Section.TRAINING,
+    place=40,
     title="Arms against four units of cost",
     caption="Raw training rollouts before selection, stage 1; thin lines are runs, thick ones means over runs of the "
     "same step. Above: accuracy. Below: share of failed calls in correct rollouts. RoC samples twice the rollouts of "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 
@@ -60,6 +60,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="cost_axes",
+    section=Section.TRAINING,
+    place=30,
     title="Accuracy against four units of cost",
     caption="The same accuracies of raw rollouts against steps, sampled rollouts, sampled tokens and seconds of "
     "rollout and update. Recipes that differ in rollouts per step can only be compared on the last three axes.",

@@ -6,9 +6,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.claims.headline import control_rows, difference_rows
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 
@@ -44,6 +44,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="differences",
+    section=Section.HEADLINE,
+    place=10,
     title="RL 3 against SFT, and the controls",
     caption="Left: difference of the two checkpoints of this one run on each test ring, paired by question, 95% "
     "interval. Right: RL 3 as it is, without the tool, against golds permuted within a family, and mute; chance "

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import REASONING, Settings, choose_trajectories
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored
@@ -78,6 +78,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="entropy_histogram",
+    section=Section.ENTROPY,
+    place=20,
     title="Entropy of sampled tokens",
     caption="Entropy over the whole vocabulary at T = 1 of every sampled token, by segment. Tool responses are not "
     "sampled and not counted. Dashed: the threshold above which the top share of all tokens lies.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings, choose_trajectories, profile
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored
@@ -56,6 +56,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="entropy_profile",
+    section=Section.ENTROPY,
+    place=10,
     title="Entropy after a tool response",
     caption="Mean entropy of reasoning tokens against their distance from the tool response, by its status; bands are "
     "95% intervals over questions. Grey: reasoning tokens of the first turn, where no tool has answered: only "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.report.bench_tables import sandbox_bench, sandbox_rows
@@ -42,6 +42,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="sandbox",
+    section=Section.INFRASTRUCTURE,
+    place=20,
     title="Sandbox throughput",
     caption="Calls per second whose output was verified, on this machine. The paper reports 45K calls per training "
     "step at a mean of 0.3 s on the CPUs of 64 GPUs' hosts.",

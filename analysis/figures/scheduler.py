@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.report.bench_tables import scheduler_bench, scheduler_rows
@@ -52,6 +52,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="scheduler",
+    section=Section.INFRASTRUCTURE,
+    place=10,
     title="Rollout scheduling, simulated",
     caption="Makespan of one rollout batch in the simulator, every policy on the same workloads, relative to this "
     "suite's own; whiskers over workload seeds where there are several. Simulated: not a real engine.",

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
 from records.evaluation import RINGS
@@ -82,6 +82,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="scores",
+    section=Section.SCORES,
+    place=10,
     title="Scores by checkpoint",
     caption="Left: this run on its three test rings, 95% intervals over questions. Right: the published scores after "
     "SFT and after each stage. The two panels measure different models on different problems: only the shape "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 
@@ -41,6 +41,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="selection_pressure",
+    section=Section.TRAINING,
+    place=20,
     title="What RoC selects",
     caption="Left: mean p_err + p_format of correct rollouts as sampled and as kept; the gap is the pressure RoC "
     "exerts. Right: share of groups whose rollouts all have the same reward; the paper saw over 70% all right "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
+from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
-from analysis.figures.plot import Plot
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 
@@ -55,6 +55,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 PLOT = Plot(
     name="training_curves",
+    section=Section.TRAINING,
+    place=10,
     title="Training curves",
     caption="Metrics of raw rollouts, before any selection, over the steps of the three RL stages; dashed lines are "
     "stage boundaries. Corresponds to figures 4 and 8 of the paper, whose curve values are not published. One run.",

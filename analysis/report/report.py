@@ -103,7 +103,7 @@ def render_page(
         words=VERDICT_WORDS,
         counts=[(VERDICT_WORDS[v], str(v), counts[v]) for v in Verdict if counts[v]],
         figures={plot.name: _inline(figures.get(plot.name), plot.name) for plot in PLOTS},
-        plots={plot.name: plot for plot in PLOTS},
+        plots=PLOTS,
         tables=[make(run, settings, reference) for make in GRIDS],
         entropy=read_study(run, parts.entropy),
         unavailable=run.unavailable(),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from analysis.claims.claims import ArmDifference, read_claims
 from analysis.cli import app
 from analysis.entropy.entropy import Settings
+from analysis.experiments import doses
 from analysis.experiments.ablations import clip_grid, sentences
 from analysis.experiments.arms import (
     CONTRASTS,
@@ -28,7 +29,6 @@ from analysis.experiments.arms import (
     records_in,
 )
 from analysis.experiments.sampling_grid import grid_of, table_of
-from analysis.figures import doses
 from analysis.inputs.runs import Run
 from config.arms import ablation_runs, load_arms
 from evaluation.experiments.endpoints import MEANS

@@ -23,9 +23,9 @@ import yaml
 from typer.testing import CliRunner
 
 from analysis.cli import app
+from analysis.drawing.plot import write
 from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
-from analysis.figures.plot import write
 from analysis.inputs.lineage import write_lineage
 from analysis.inputs.runs import Run
 from records.manifest import list_folder

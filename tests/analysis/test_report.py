@@ -12,10 +12,10 @@ import pytest
 from analysis.claims.claims import judge, read_claims
 from analysis.claims.claims_files import write_claims
 from analysis.claims.effects import measure_run
+from analysis.drawing.plot import write
 from analysis.entropy.entropy import Settings
 from analysis.entropy.entropy_files import write_study
 from analysis.figures import PLOTS
-from analysis.figures.plot import write
 from analysis.inputs.lineage import require_lineage, write_lineage
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run

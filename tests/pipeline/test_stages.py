@@ -19,7 +19,7 @@ VALUES = "  rl4: {steps: 2, prompts_per_step: 4, max_response: 96, max_turns: 4,
 FACTS = """
 import json
 from pathlib import Path
-from analysis.figures.style import CHECKPOINT_LABELS
+from analysis.drawing.style import CHECKPOINT_LABELS
 from config.commands import COMMANDS, RL
 from config.resolve import resolve
 from records.stages import CHECKPOINTS

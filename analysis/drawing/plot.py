@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
 from analysis.entropy.entropy import Settings
-from analysis.figures import style
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.table_file import save_table
 
 
+class Section(StrEnum):
+    """The parts of the report that hold figures, in the order of the page."""
+
+    HEADLINE = "headline"
+    SCORES = "scores"
+    TRAINING = "training"
+    ENTROPY = "entropy"
+    INFRASTRUCTURE = "infrastructure"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A figure of the report."""
+    """What a module of `analysis.figures` declares: one figure of the report."""
 
     name: str
+    """That of its file."""
+    section: Section
+    place: int
+    """Ascending within a section; equal ones follow by name."""
     title: str
     caption: str
     """What is shown and how to read it; the paper's figure that it corresponds to."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
 from analysis.experiments.arms import ENDPOINTS, by_arm, difference, endpoint, origin_name
-from analysis.figures import style
 from records.arm_record import ArmRecord
 
 OUTSIDE = {0.0: ("random_2g_to_g", "roc_paper")} | {

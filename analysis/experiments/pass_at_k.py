@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.drawing import style
 from analysis.experiments.sampling_grid import POOLED
-from analysis.figures import style
 from records.stages import CHECKPOINTS
 
 

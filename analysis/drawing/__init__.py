@@ -1,0 +1,1 @@
+"""How a figure is declared, drawn and written."""

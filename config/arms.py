@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from config.commands import ArmView
 from config.fields import CheckpointName, Positive, Section
+from config.mapping import read_yaml, resolve_mapping
 from config.model import Config, Control, EvalPlan
-from config.resolve import read_yaml, resolve_mapping
 from records.errors import ConfigError, require_known
 from records.stages import FILTERED, RL_STAGES
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from config.mapping import read_yaml
 from config.model import Config, json_schema
-from config.resolve import DEFAULTS, read_yaml, resolve
+from config.resolve import DEFAULTS, resolve
 from config.scalars import dump
 from records.errors import ConfigError
 

@@ -24,8 +24,9 @@ from config.arms import (
 )
 from config.command import one_line_errors
 from config.commands import EVALUATE, ORIGIN, Command
+from config.mapping import merge, read_yaml, resolve_mapping
 from config.model import Config, EvalPlan
-from config.resolve import DEFAULTS, decided, merge, read_yaml, resolve_mapping
+from config.resolve import DEFAULTS, decided
 from records import job_server
 from records.errors import ConfigError
 from records.evaluation import POOLED, EvaluationSummary

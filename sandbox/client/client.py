@@ -168,7 +168,7 @@ class Caller(ToolRunner):
         link.listen()
         return link
 
-    def _on_frames(self, frames: list[tuple[Kind, int, bytes]]) -> None:
+    def on_frames(self, frames: list[tuple[Kind, int, bytes]]) -> None:
         done: list[tuple[Future[ToolResult], ToolCall, bytes]] = []
         refused: list[tuple[ToolCall, Future[ToolResult]]] = []
         with self._lock:
@@ -225,7 +225,7 @@ class Caller(ToolRunner):
             self._send_kept(0)
             return max(0.001, self._send_again_t - time.monotonic()) if self._kept else None
 
-    def _on_death(self, link: Link) -> None:
+    def on_death(self, link: Link) -> None:
         with self._lock:
             if self._link is not link:
                 return

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from records.errors import UserError
 from sandbox.server import call_folders, fork_servers, orphans
@@ -18,18 +18,29 @@ from sandbox.server.supervisor_state import READ_BYTES
 from sandbox.settings import Settings
 from sandbox.wire import FrameReader, Kind, WireError, take_batch
 
-if TYPE_CHECKING:
-    from sandbox.client.client import Caller
-
 
 class SandboxError(UserError):
     """The sandbox cannot start; the message gives the reason and the remedy."""
 
 
+class Owner(Protocol):
+    """Takes what the thread of a link reads."""
+
+    def on_frames(self, frames: list[tuple[Kind, int, bytes]]) -> None: ...
+
+    def on_pause(self) -> float | None:
+        """Act between two reads; the seconds until the next time, None for no such time."""
+        ...
+
+    def on_death(self, link: Link) -> None:
+        """The supervisor is gone."""
+        ...
+
+
 class Link:
     """The socket to one supervisor, and the thread that reads it."""
 
-    def __init__(self, owner: Caller, link: socket.socket) -> None:
+    def __init__(self, owner: Owner, link: socket.socket) -> None:
         self._owner = owner
         self._socket = link
         self._reader = FrameReader()
@@ -90,7 +101,7 @@ class Link:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._wake_read, 4096)
             if not self._read() and not self._is_closing:
-                self._owner._on_death(self)
+                self._owner.on_death(self)
                 return
             awaited = select.POLLIN | (0 if self._flush() else select.POLLOUT)
             if awaited != events:
@@ -123,7 +134,7 @@ class Link:
         if not data:
             return False
         try:
-            self._owner._on_frames(self._reader.feed(data))
+            self._owner.on_frames(self._reader.feed(data))
         except WireError:
             return False
         return True
@@ -151,7 +162,7 @@ class Link:
 class ProcessLink(Link):
     """A supervisor that is a child of this process."""
 
-    def __init__(self, settings: Settings, owner: Caller) -> None:
+    def __init__(self, settings: Settings, owner: Owner) -> None:
         own_end, other_end = socket.socketpair()
         self._process = subprocess.Popen(
             fork_servers.command(settings.python, "server.supervise", settings.to_text()),

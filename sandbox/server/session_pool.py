@@ -6,27 +6,47 @@ import os
 import select
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from records.tool_call import Status, ToolError, ToolResult
 from sandbox.child.fork_server import Op
-from sandbox.server import outcome
-from sandbox.server.child_bytes import CELL_HEADER, parse_outcome
+from sandbox.server import fork_servers, outcome, preload_tiers
+from sandbox.server.child_bytes import CELL_HEADER, Outcome, parse_outcome
 from sandbox.server.failed_starts import lost_at_start, why_not_set_up
+from sandbox.server.seats import Seats
 from sandbox.server.supervisor_state import READ_BYTES, Connection, Pending, Run, Session
+from sandbox.server.time_limits import Watch
+from sandbox.settings import Settings
 from sandbox.wire import refusal, refusal_when_withdrawn
-
-if TYPE_CHECKING:
-    from sandbox.server.supervisor import Supervisor
 
 IDLE_CPU_S = 0.5
 """CPU seconds a session may use between two cells; one whose threads sleep uses almost none."""
 
 
-class SessionPool:
-    """Sessions by name, by seat and by socket. `desk` is the supervisor, which queues and answers calls."""
+class Desk(Protocol):
+    """The part of the supervisor that sessions use: it queues and answers calls."""
 
-    def __init__(self, desk: Supervisor) -> None:
+    settings: Settings
+    tiers: preload_tiers.Tiers
+    poller: select.epoll
+    queue: deque[Pending]
+    runs: dict[int, Run]
+    watch: Watch
+    seats: Seats
+
+    def answer(self, pending: Pending, result: ToolResult) -> None: ...
+
+    def server_for(self, tier: int) -> fork_servers.Server | None: ...
+
+    def judge(
+        self, record: Outcome | None, out: int, err: int, ending: outcome.Ending, run: Run
+    ) -> ToolResult: ...
+
+
+class SessionPool:
+    """Sessions by name, by seat and by socket."""
+
+    def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.by_link: dict[int, Session] = {}
         self._by_name: dict[tuple[int, str], Session] = {}

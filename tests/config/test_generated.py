@@ -11,8 +11,9 @@ from typer.testing import CliRunner, Result
 
 from config import reference
 from config.__main__ import app
+from config.mapping import keys, read_yaml
 from config.model import Config
-from config.resolve import DEFAULTS, keys, read_yaml, resolve
+from config.resolve import DEFAULTS, resolve
 
 MICRO = DEFAULTS.with_name("micro.yaml")
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from config.resolve import DEFAULTS, ConfigError, keys, merge, parse_override, read_yaml, resolve
-from config.resolve import resolve_mapping as check
+from config.mapping import keys, merge, read_yaml
+from config.mapping import resolve_mapping as check
+from config.resolve import DEFAULTS, parse_override, resolve
+from records.errors import ConfigError
 
 PRESETS = sorted(DEFAULTS.parent.glob("*.yaml"))
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from config.mapping import merge, read_yaml, resolve_mapping
 from config.model import Config
-from config.resolve import DEFAULTS, merge, parse_override, read_yaml, resolve, resolve_mapping
+from config.resolve import DEFAULTS, parse_override, resolve
 from config.scalars import _words, as_declared, load, unwrapped
 from records.errors import ConfigError
 

@@ -15,12 +15,11 @@ from typer.testing import CliRunner
 from analysis.inputs.evaluation import check_published, read_evaluation
 from config.commands import CHAT
 from config.model import Config, Control, EvalPlan
-from config.resolve import ConfigError
 from evaluation.cli import app
 from evaluation.command import Given, _adjusted, _plans
 from evaluation.evaluate import Intervals, Place, evaluate, refuse_ungraded
 from evaluation.scores.behaviour import behaviour
-from records.errors import FellShort
+from records.errors import ConfigError, FellShort
 from records.evaluation import RINGS
 from records.problem import Problem
 from records.trajectory import GradedRollout, Rollout, StopReason

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config.resolve import ConfigError
 from evaluation.conversations.native_chat import NativeChat
+from records.errors import ConfigError
 from trainer.rollout.chatml import follow_up
 
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config.resolve import keys
+from config.mapping import keys
 from tests.pipeline.checkout import scheduled
 from tests.pipeline.conftest import MicroRun
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from config.resolve import ConfigError
+from records.errors import ConfigError
 from records.tool_call import Status, ToolError, ToolResult
 from records.trajectory import CallKind, IdsSource, SelectionReason, StopReason, Trajectory, Turn
 from records.trajectory_files import (

@@ -251,7 +251,7 @@ def test_a_call_for_the_next_supervisor_does_not_end_with_the_last_one() -> None
     first = HandLink(at_reap=lambda: later.append(caller.submit(new_call("2"))))
     caller.links = [first, HandLink()]
     early = caller.submit(new_call("1"))
-    caller._on_death(first)  # type: ignore[arg-type]
+    caller.on_death(first)  # type: ignore[arg-type]
     assert early.result(0).status is Status.LOST
     assert not later[0].done()
     caller.close()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from config.commands import BASE
-from config.resolve import ConfigError
+from records.errors import ConfigError
 from records.manifest import MANIFEST, RUN, verify, write_folder
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 from trainer.model import load_model

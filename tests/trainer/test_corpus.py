@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from config.resolve import ConfigError, resolve
+from config.resolve import resolve
+from records.errors import ConfigError
 from records.problem import Problem
 from records.tool_call import Limits, Status, ToolCall, ToolResult
 from tests.trainer.fakes import (

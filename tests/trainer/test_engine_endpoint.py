@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config.resolve import ConfigError
+from records.errors import ConfigError
 from records.problem import Problem
 from records.trajectory import StopReason
 from records.verdict import VerdictKind

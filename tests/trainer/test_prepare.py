@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from config.commands import PREPARE, PrepareView
-from config.resolve import ConfigError, resolve
+from config.resolve import resolve
+from records.errors import ConfigError
 from records.manifest import verify
 from records.problem import Problem
 from trainer.problems.prepare import RING, load_split, pool_digest, prepare, read_problems, write_problems

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from config.objective import ObjectiveSection
-from config.resolve import ConfigError, resolve
+from config.resolve import resolve
+from records.errors import ConfigError
 from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import VerdictKind

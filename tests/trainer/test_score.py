@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
-from config.resolve import ConfigError
+from records.errors import ConfigError
 from records.manifest import Manifest
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, IdsSource, StopReason, Trajectory, Turn

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.resolve import ConfigError
+from records.errors import ConfigError
 from tests.trainer.tiny_checkpoint import TEXT, VOCAB
 from trainer.rollout.chat import TAGS
 from trainer.rollout.chat_text import live

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from config.resolve import ConfigError
+from records.errors import ConfigError
 from trainer.jobs.work_folder import WorkDir
 
 

@@ -12,7 +12,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from config.fields import FolderName, Frac, Positive, Section, Text
-from config.resolve import DEFAULTS, read_yaml
+from config.mapping import read_yaml
+from config.resolve import DEFAULTS
 from records.errors import ConfigError, require_known
 
 RECIPES = DEFAULTS.with_name("recipes")

@@ -94,7 +94,7 @@ def rl(source: Source, stage: Annotated[str, typer.Option(help=f"{', '.join(RL_S
     require_known(stage, RL_STAGES, "--stage")
     view, runtime = source.read(RL[stage])
     is_hard = isinstance(view, FilterView) and view.filter is not None
-    from trainer.problems.prepare import load_split, pool_digest
+    from trainer.problems.problem_files import load_split, pool_digest
     from trainer.stages.hard_filter import load_hard
     from trainer.stages.rl_job import run_stage
 

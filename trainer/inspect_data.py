@@ -14,7 +14,7 @@ from config.model import RolloutSection
 from records.errors import ConfigError
 from records.trajectory import Trajectory
 from records.trajectory_files import read_parquet
-from trainer.problems.prepare import read_problems
+from trainer.problems.problem_files import read_problems
 from trainer.rollout.chat import chat_format
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.sft.corpus import Document, read_documents, row_of_document

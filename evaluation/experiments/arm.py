@@ -28,7 +28,7 @@ from records.problem import Problem
 from records.run_folder import RunFolder
 from records.stages import BY_NAME, RL_STAGES
 from trainer.jobs.interrupt import StopSignal
-from trainer.problems.prepare import load_split, pool_digest
+from trainer.problems.problem_files import load_split, pool_digest
 from trainer.stages.hard_filter import filter_hard, load_hard
 from trainer.stages.rl_job import run_stage
 

@@ -30,7 +30,8 @@ from records.manifest import Manifest, write_folder
 from records.run_folder import RunFolder
 from tests.analysis.fake_run import put, score_row, summary_json
 from tests.trainer.tiny_checkpoint import tiny_config
-from trainer.problems.prepare import load_split, pool_digest, prepare
+from trainer.problems.prepare import prepare
+from trainer.problems.problem_files import load_split, pool_digest
 from trainer.stages.rl_job import run_stage
 
 POOLED_ROW = score_row("rl1", "procedural", {"q": [1.0]}, k=1) | {"questions": {}}

@@ -13,7 +13,8 @@ from config.resolve import resolve
 from records.errors import ConfigError
 from records.manifest import verify
 from records.problem import Problem
-from trainer.problems.prepare import RING, load_split, pool_digest, prepare, read_problems, write_problems
+from trainer.problems.prepare import RING, prepare
+from trainer.problems.problem_files import load_split, pool_digest, read_problems, write_problems
 
 GOOD = {"id": "a", "prompt": "what?", "answer": "4"}
 SMALL = [

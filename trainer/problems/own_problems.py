@@ -13,7 +13,7 @@ from typing import Any
 
 from records.errors import ConfigError
 from records.problem import Problem
-from trainer.problems.prepare import read_lines
+from trainer.problems.problem_files import read_lines
 
 REQUIRED = ("id", "problem", "answer")
 OPTIONAL = ("source", "difficulty")

@@ -20,7 +20,7 @@ from records.errors import ConfigError
 from records.files import write_text
 from records.manifest import Manifest, verify, write_folder
 from trainer.problems.family import ProblemError
-from trainer.problems.prepare import load_split, read_lines
+from trainer.problems.problem_files import load_split, read_lines
 from trainer.rollout.chat import TURN_END, ChatFormat, Codec, chat_format, parse_turn, response_text
 from trainer.rollout.chat_text import turn_text
 from trainer.rollout.tool import limits_of, open_tool

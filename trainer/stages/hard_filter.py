@@ -24,7 +24,7 @@ from trainer.jobs.set_aside import free_name
 from trainer.jobs.work_folder import WorkDir
 from trainer.metrics.step_metrics import is_rewarded
 from trainer.model import use_threads
-from trainer.problems.prepare import load_split, pool_digest, read_problems, write_problems
+from trainer.problems.problem_files import load_split, pool_digest, read_problems, write_problems
 from trainer.rollout.chat import rollout_chat
 from trainer.rollout.prompt_fit import fitting
 from trainer.rollout.resumable import sample_in_chunks

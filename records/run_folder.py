@@ -71,3 +71,8 @@ class RunFolder:
     def near_limit_calls(self) -> Path:
         """Recorded results of tool calls near their time limit, for all jobs of the run."""
         return self.root / "work" / "near_limit_calls.jsonl"
+
+    @property
+    def equal_calls(self) -> Path:
+        """Recorded results of pure tool calls, for all jobs of the run."""
+        return self.root / "work" / "equal_calls.jsonl"

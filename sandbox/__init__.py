@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sandbox.client import (
+        CallRecord,
         EqualCalls,
         NearLimitCalls,
         Sandbox,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CallRecord",
     "EqualCalls",
     "NearLimitCalls",
     "Sandbox",

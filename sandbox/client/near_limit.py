@@ -9,13 +9,10 @@ caller receives it, under a digest of everything that decides it; an equal call 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.metadata
 import json
-import os
 import sys
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -25,6 +22,7 @@ from typing import Any
 
 from records.errors import UserError
 from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.call_record import CallRecord
 from sandbox.client.client import Caller
 from sandbox.client.purity import is_pure
 from sandbox.client.tool_runner import ToolRunner
@@ -79,100 +77,6 @@ def digest_of(call: ToolCall, around: str) -> str:
     fields: list[Any] = [around, call.code, call.stdin, limits.wall_s, limits.cpu_s, limits.memory_bytes]
     fields += [limits.output_bytes, None if is_pure(call.code) else call.seed]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
-
-
-class CallRecord:
-    """The append-only file of recorded results: one JSON line each.
-
-    Several processes of a run may share it. The next writer removes a line that a killed process left incomplete.
-    The first record of a digest counts.
-
-    Raises:
-        UserError: the file cannot be read or written, or a whole line of it is no record.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._lock = threading.Lock()
-        self._descriptor = -1
-        self._num_read_bytes = 0
-        self._found: dict[str, ToolResult] = {}
-        if file.exists():
-            self._open()
-            self._read_on()
-
-    def find(self, digest: str) -> ToolResult | None:
-        """Return the recorded result with an empty id; None when there is no record."""
-        with self._lock:
-            if self._descriptor >= 0:
-                self._read_on()
-            return self._found.get(digest)
-
-    @property
-    def is_empty(self) -> bool:
-        return self._descriptor < 0
-
-    def keep(self, digest: str, result: ToolResult) -> ToolResult:
-        """Record a result, unless an earlier record exists; return the one that counts."""
-        with self._lock:
-            self._open()
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-            try:
-                self._read_on()
-                if digest not in self._found:
-                    self._append(digest, replace(result, id="", queue_s=0.0))
-                return self._found[digest]
-            finally:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _open(self) -> None:
-        if self._descriptor >= 0:
-            return
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(self._file, flags, 0o644)
-        except OSError as error:
-            raise UserError(
-                f"cannot open {self._file}, the record of calls near their limit: {error.strerror}; make its folder "
-                "writable"
-            ) from error
-
-    def _append(self, digest: str, result: ToolResult) -> None:
-        """Append under a lock: no other process writes, so bytes after the last newline are an incomplete line."""
-        os.ftruncate(self._descriptor, self._num_read_bytes)
-        line = json.dumps({"digest": digest, "result": result.to_json()}).encode() + b"\n"
-        left = memoryview(line)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
-        os.fsync(self._descriptor)
-        self._num_read_bytes += len(line)
-        self._found[digest] = result
-
-    def _read_on(self) -> None:
-        """Read the whole lines that were appended since the last read."""
-        size = os.fstat(self._descriptor).st_size
-        if size <= self._num_read_bytes:
-            return
-        data = os.pread(self._descriptor, size - self._num_read_bytes, self._num_read_bytes)
-        data = data[: data.rfind(b"\n") + 1]
-        for line in data.split(b"\n")[:-1]:
-            try:
-                record = json.loads(line)
-                digest, result = str(record["digest"]), ToolResult.from_json(record["result"])
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise UserError(
-                    f"{self._file} has a line that is no recorded call ({error!r}); remove that line, or the file: "
-                    "then calls near their limit are decided again"
-                ) from error
-            self._found.setdefault(digest, result)
-        self._num_read_bytes += len(data)
 
 
 class NearLimitCalls(ToolRunner):

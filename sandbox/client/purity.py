@@ -13,6 +13,7 @@ import cmath
 import itertools
 import math
 import re
+from functools import lru_cache
 
 from sandbox.client.address_free import EXACT, ITERTOOLS, Imports, keeps_addresses
 
@@ -45,6 +46,7 @@ half of a continued import may look like a whole import."""
 _MOST_CHARS = 4096
 
 
+@lru_cache(1024)
 def is_pure(code: str) -> bool:
     r"""Return whether the program's result follows from its text and its stdin; never True for an impure program.
 

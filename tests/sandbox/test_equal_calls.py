@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
-from sandbox import EqualCalls
+from sandbox import CallRecord, EqualCalls
 from sandbox.client import equal_calls
 from sandbox.client.client import Caller, Sandbox
 
@@ -128,3 +129,48 @@ def test_with_a_real_sandbox_results_are_those_of_separate_runs() -> None:
         shared = EqualCalls(sandbox)
         together = [future.result() for future in [shared.submit(c) for c in calls]]
     assert [r.without_clock() for r in together] == [r.without_clock() for r in apart]
+
+
+def test_a_job_of_the_run_receives_what_another_recorded(tmp_path: Path) -> None:
+    def job(around: str = "python") -> tuple[ByHand, EqualCalls]:
+        tool = ByHand()
+        return tool, EqualCalls(tool, CallRecord(tmp_path / "calls.jsonl", is_durable=False), around)
+
+    (first_tool, first), (second_tool, second) = job(), job()
+    error = ToolError(type="ZeroDivisionError", message="division by zero", traceback="line 1")
+    answers = [first.submit(call("a", stdin="4")), first.submit(call("b", "1 / 0"))]
+    first_tool.answer(0, stdout="2\n")
+    first_tool.answer(1, Status.ERROR, error=error)
+    repeated = [second.submit(call("later", stdin="4")), second.submit(call("latest", "1 / 0"))]
+    assert second_tool.asked == []
+    assert [future.result(timeout=0) for future in repeated] == [
+        replace(future.result().without_clock(), id=name)
+        for future, name in zip(answers, ("later", "latest"), strict=True)
+    ]
+    for other in (
+        call("x", stdin="5"),
+        call("x", limits=Limits(cpu_s=9.0)),
+        call("x", "import time\ntime.time()"),
+    ):
+        second.submit(other)
+    assert len(second_tool.asked) == 3
+    other_tool, other_job = job("another python")
+    other_job.submit(call("a", stdin="4"))
+    assert len(other_tool.asked) == 1
+
+
+def test_only_what_the_code_decided_is_recorded_and_a_full_disk_stops_no_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "calls.jsonl"
+    tool = ByHand()
+    shared = EqualCalls(tool, CallRecord(file, is_durable=False), "python")
+    for number, status in enumerate((Status.TIMEOUT, Status.MEMORY, Status.CRASH, Status.LOST)):
+        shared.submit(call(str(status)))
+        tool.answer(number, status)
+    assert not file.exists()
+    full = EqualCalls(tool, CallRecord(Path("/dev/full"), is_durable=False), "python")
+    answer = full.submit(call("a", "print(9)"))
+    tool.answer(4, stdout="9\n")
+    assert answer.result(timeout=0).stdout == "9\n"
+    assert "no longer recorded" in capsys.readouterr().err

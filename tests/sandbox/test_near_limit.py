@@ -15,8 +15,9 @@ import pytest
 
 from records.errors import UserError
 from records.tool_call import Limits, Status, ToolCall, ToolResult
+from sandbox.client.call_record import CallRecord
 from sandbox.client.client import Caller, Sandbox
-from sandbox.client.near_limit import CallRecord, NearLimitCalls, digest_of, is_near_limit, surroundings
+from sandbox.client.near_limit import NearLimitCalls, digest_of, is_near_limit, surroundings
 
 LIMITS = Limits(cpu_s=1.0, wall_s=10.0)
 

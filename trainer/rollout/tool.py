@@ -14,7 +14,7 @@ from typing import Protocol
 
 from config.model import Control, RuntimeSection, SandboxSection
 from records.tool_call import Limits, Status, ToolCall, ToolError, ToolResult
-from sandbox import EqualCalls, NearLimitCalls, Sandbox, ToolRunner, surroundings
+from sandbox import CallRecord, EqualCalls, NearLimitCalls, Sandbox, ToolRunner, surroundings
 
 
 class Tool(Protocol):
@@ -62,7 +62,11 @@ def open_tool(
     with Sandbox(workers=runtime.sandbox_workers, preload=preload, python_path=path) as client:
         tool = _repeatable(client, runtime, preload, own) if runtime.deterministic else client
         # A user's tool may be impure; and a pure program may still order types by address.
-        yield EqualCalls(tool) if own is None and client.has_fixed_addresses else tool
+        if own is not None or not client.has_fixed_addresses:
+            yield tool
+            return
+        record = CallRecord(runtime.folder.equal_calls, is_durable=False) if runtime.deterministic else None
+        yield EqualCalls(tool, record, surroundings(preload))
 
 
 def _repeatable(

@@ -15,6 +15,9 @@ from config.options import Source, configured
 from records.stages import LAST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analysis.claims.endpoints import Claim
     from analysis.entropy.entropy import Settings
     from analysis.inputs.runs import Run
 
@@ -134,8 +137,8 @@ def tables(
 @configured
 def claims(
     source: Source,
-    run: RunOption,
-    out: OutOption,
+    run: Annotated[Path | None, typer.Option("--run", help="Run folder, results/<run>.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write into; made when absent.")] = None,
     reference: ReferenceOption = REFERENCE,
     arms: Annotated[
         Path | None,
@@ -143,19 +146,34 @@ def claims(
             "--arms", help="Folder of arm records: judge the claims about arms alone, with all of them."
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="List the verdicts that each row can reach on invented results; no run."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
-    """The verdict on every claim: claims.json and claims.csv."""
-    from analysis.claims.claims import about_arms, judge, read_claims
+    """The verdict on every claim: claims.json and claims.csv. With --check, whether each row can fall either way."""
+    from analysis.claims.claims import about_arms, judge
     from analysis.claims.claims_files import write_claims
-    from analysis.claims.effects import measure_run
+    from analysis.claims.effects import measured_on, results_of
+    from analysis.claims.endpoints import read_claims
     from analysis.inputs.lineage import write_lineage
+    from records.errors import ConfigError
 
-    opened, settings = _open(run), _settings(source)
+    settings, numbers = _settings(source), _reference(reference)
     claimed = read_claims(reference / "claims.yaml")
+    if check:
+        _check_claims(claimed, numbers, settings)
+        return
+    if run is None or out is None:
+        raise ConfigError("claims: give --run and --out, or --check")
+    opened = _open(run)
+    judged = claimed if arms is None else about_arms(claimed)
     rows = judge(
-        claimed if arms is None else about_arms(claimed),
-        measure_run(opened, settings, arms),
+        judged,
+        measured_on(results_of(opened, settings, numbers, judged, arms), settings),
         preset=opened.preset,
         alpha=1 - settings.confidence,
     )
@@ -166,6 +184,25 @@ def claims(
         return
     for row in rows:
         typer.echo(f"{row.verdict:15} {row.id}")
+
+
+def _check_claims(claimed: Sequence[Claim], numbers: dict[str, Any], settings: Settings) -> None:
+    """Print the reachable verdicts of each row; exit status 1 when a row lacks one that its endpoint allows."""
+    from analysis.claims.invented import lacking, reached
+
+    short = 0
+    for claim in claimed:
+        if claim.endpoint.kind == "none":
+            typer.echo(f"{claim.id}: no endpoint, no verdict")
+            continue
+        found = reached(claim, numbers, settings)
+        missing = lacking(claim, found)
+        short += bool(missing)
+        words = ", ".join(sorted(found))
+        typer.echo(f"{claim.id}: {words}" + (f"; never {', '.join(sorted(missing))}" if missing else ""))
+    if short:
+        typer.echo(f"{short} rows cannot fall each way")
+        raise typer.Exit(1)
 
 
 @app.command()

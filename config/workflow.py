@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from config.resolve import DEFAULTS, decided
 from records import job_server
 from records.errors import ConfigError
 from records.evaluation import POOLED, EvaluationSummary
+from records.machine import this_machine
 from records.run_folder import RunFolder
 from records.run_progress import RunProgress, fold_lines
 from records.stages import BY_NAME, CHECKPOINTS, RL_STAGES, TRAINED
@@ -227,6 +228,7 @@ class Workflow:
             "run": self.config.runtime.run,
             "preset": self.config.runtime.preset,
             "started_unix": time.time(),
+            "machine": asdict(this_machine()),
             "config": self.config.model_dump(mode="json"),
         }
         (folder / "run.json").write_text(json.dumps(started, indent=1, sort_keys=True), encoding="utf-8")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field
 
 from records.errors import ConfigError
+from records.machine import Machine
 from records.stored import Stored, read_record, write_record
 
 REMEDY = "delete it and run the arm again"
@@ -48,6 +49,12 @@ class ArmRecord(Stored):
     """Name of the run; None in the stored baselines."""
     parent: str | None = None
     """Digest of the SFT checkpoint; None in the stored baselines."""
+    corpus: str | None = None
+    """Digest of the documents that the SFT checkpoint learnt from."""
+    machine: Machine | None = None
+    """None in records of before."""
+    outcomes: dict[str, dict[str, Share]] = field(default_factory=dict)
+    """Test ring -> question -> mean outcome after the last step; empty in records of before."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
-"""Claims of the paper and of the press, and the verdict that a run's stored results give on each.
+"""`judge`: the verdict that a run's stored results give on each claim of the paper and of the press.
 
-The rows are in results/reference/claims.yaml, written before any run. A verdict is computed, never typed:
-`measure` (analysis.claims.effects) gives an effect with an interval, `decide` turns it into a word.
+A verdict is computed, never typed: `analysis.claims.effects` gives an effect with an interval, `decide` turns it into
+a word.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
-
+from analysis.claims.endpoints import (
+    ArmDifference,
+    Claim,
+    Direction,
+    Evidence,
+    Published,
+    PublishedDifference,
+    Unit,
+)
 from analysis.claims.multiplicity import holm, holm_confidence
-from records.errors import ConfigError
-from records.files import read_text
-from records.stored import Stored, first_problem
+from analysis.claims.units import EffectUnit, unit_of
+from records.stored import Stored
 
-MIN_SEEDS = 5
-"""Training claims with fewer seeds are inconclusive at most."""
+MIN_CHECKPOINTS = 5
+"""Training claims over fewer SFT checkpoints are inconclusive at most."""
 
 
 class Verdict(StrEnum):
@@ -32,177 +36,11 @@ class Verdict(StrEnum):
     CONTRADICTED = "contradicted"
     SAME_DIRECTION = "same_direction"
     OPPOSITE = "opposite"
+    AGREES = "agrees"
+    DISAGREES = "does_not_agree"
     INCONCLUSIVE = "inconclusive"
     NOT_TESTABLE = "not_testable"
     NOT_RUN = "not_run"
-
-
-class _Closed(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class ScoreDifference(_Closed):
-    """Score of checkpoint b minus that of a, paired by question."""
-
-    kind: Literal["score_difference"]
-    a: str
-    b: str
-    benchmark: str
-
-
-class ScoreLevel(_Closed):
-    """A score minus a published one."""
-
-    kind: Literal["score_level"]
-    checkpoint: str
-    benchmark: str
-    reference: float
-    margin: float
-
-
-class MetricLevel(_Closed):
-    """Mean of a training metric over the last third of a stage, minus a reference."""
-
-    kind: Literal["metric_level"]
-    stage: str
-    metric: str
-    reference: float
-
-
-class MetricSlope(_Closed):
-    """Least-squares slope per step of a training metric: over the last third of a stage, or over all RL steps."""
-
-    kind: Literal["metric_slope"]
-    stage: str
-    metric: str
-
-
-class ArmDifference(_Closed):
-    """An endpoint of arm b minus that of arm a, paired by seed."""
-
-    kind: Literal["arm_difference"]
-    a: str
-    b: str
-    metric: str
-
-
-Zone = Literal["forking", "reflection", "coding", "answer", "other"]
-
-
-class EntropyContrast(_Closed):
-    """Mean entropy in zone b minus zone a, paired by question."""
-
-    kind: Literal["entropy_contrast"]
-    a: Zone
-    b: Zone
-
-
-class TurnStartContrast(_Closed):
-    """Mean entropy of reflection minus the same positions of later turns without a tool response, by question."""
-
-    kind: Literal["turn_start_contrast"]
-
-
-class ZoneLift(_Closed):
-    """A zone's share of high-entropy tokens over the share of high-entropy tokens overall, minus 1."""
-
-    kind: Literal["zone_lift"]
-    zone: Zone
-
-
-class LexicalLift(_Closed):
-    """Share of high-entropy tokens among listed words minus that among all tokens of the zone, by question."""
-
-    kind: Literal["lexical_lift"]
-    list: Literal["forking", "reflection"]
-
-
-class SchedulerRatio(_Closed):
-    """Simulated makespan of policy a over that of b, minus 1: the worst workload."""
-
-    kind: Literal["scheduler_ratio"]
-    a: str
-    b: str
-
-
-class PublishedDifference(_Closed):
-    """Two published percentages on as many questions: b minus a."""
-
-    kind: Literal["published_difference"]
-    a: float
-    b: float
-    num_questions: int
-
-
-class PublishedEqual(_Closed):
-    """Two published values of one quantity."""
-
-    kind: Literal["published_equal"]
-    a: float
-    b: float
-
-
-class Budget(_Closed):
-    """510 steps in other units."""
-
-    kind: Literal["budget"]
-
-
-class NoEndpoint(_Closed):
-    """Nothing that a run of this suite could measure."""
-
-    kind: Literal["none"]
-
-
-Evidence = Literal["direct", "proxy", "simulated", "arithmetic"]
-Direction = Literal["up", "down", "held"]
-Unit = Literal["question", "seed"]
-Endpoint = Annotated[
-    ScoreDifference
-    | ScoreLevel
-    | MetricLevel
-    | MetricSlope
-    | ArmDifference
-    | EntropyContrast
-    | TurnStartContrast
-    | ZoneLift
-    | LexicalLift
-    | SchedulerRatio
-    | PublishedDifference
-    | PublishedEqual
-    | Budget
-    | NoEndpoint,
-    Field(discriminator="kind"),
-]
-
-
-class Claim(_Closed):
-    """One row of claims.yaml."""
-
-    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
-    text: str
-    source: list[str]
-    published: list[str]
-    evidence: Evidence
-    endpoint: Endpoint
-    direction: Direction | None = None
-    margin: float | None = None
-    """Half width of 'held', fixed beforehand."""
-    unit: Unit
-    family: str
-    """Claims of one family share Holm's correction."""
-    criterion: str
-    presets: list[str] | None = None
-    """Where the endpoint exists; null: everywhere; empty: nowhere."""
-    cost: str | None = None
-    """What measuring would take, where this run does not."""
-    press_only: bool = False
-
-    @model_validator(mode="after")
-    def _complete(self) -> Claim:
-        if (self.direction == "held") != (self.margin is not None) and self.endpoint.kind != "none":
-            raise ValueError(f"{self.id}: `margin` belongs to direction held, and held needs one")
-        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,12 +49,15 @@ class Effect:
 
     value: float
     low: float | None
-    """None: no interval exists (one seed)."""
+    """None: no interval exists."""
     high: float | None
     p: float | None = None
     """Unadjusted; None where no test exists."""
     num_questions: int | None = None
-    num_seeds: int = 1
+    num_units: int | None = None
+    """SFT checkpoints, steps or workload seeds behind the interval, where questions are not."""
+    smallest: float | None = None
+    """Smallest effect that such a comparison shows with 80% power; None where it is not computed."""
     note: str = ""
 
 
@@ -231,33 +72,30 @@ Measure = Callable[[Claim, float], Effect | Unavailable | None]
 """(claim, confidence) -> effect; None where this run has no data for it."""
 
 
-def read_claims(path: Path) -> list[Claim]:
-    """Read and check claims.yaml.
+def words(claim: Claim) -> tuple[Verdict, Verdict]:
+    """The words for an effect in the published direction and against it, by the kind of evidence."""
+    match claim.evidence:
+        case "direct":
+            return Verdict.SUPPORTED, Verdict.CONTRADICTED
+        case "arithmetic":
+            return Verdict.AGREES, Verdict.DISAGREES
+        case _:
+            return Verdict.SAME_DIRECTION, Verdict.OPPOSITE
 
-    Raises:
-        ConfigError: Unreadable, a wrong key or value, or an id used twice.
-    """
-    try:
-        rows = yaml.safe_load(read_text(path))
-        claims = TypeAdapter(list[Claim]).validate_python(rows)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
-    except ValidationError as error:
-        raise ConfigError(f"{path}: row {first_problem(error)}") from None
-    ids = [claim.id for claim in claims]
-    twice = sorted({name for name in ids if ids.count(name) > 1})
-    if twice:
-        raise ConfigError(f"{path}: id {twice[0]} is used twice; ids must differ")
-    return claims
+
+def reachable(claim: Claim) -> frozenset[Verdict]:
+    """The verdicts that the endpoint of a claim allows once it is measured."""
+    exact = isinstance(claim.endpoint, Published)
+    return frozenset(words(claim)) | (frozenset() if exact else {Verdict.INCONCLUSIVE})
 
 
 def decide(claim: Claim, effect: Effect) -> Verdict:
     """The word for a measured effect; its interval must already be at the adjusted level.
 
-    Off 0 in the published direction: supported (direct evidence) or same_direction (any other); off 0 against it:
-    contradicted or opposite; else inconclusive. 'Held' asks for an interval inside the margin, and is refuted by
-    one that lies outside it wholly. Training claims with fewer than five seeds are inconclusive at most.
+    Off 0 in the published direction or against it: see `words`; else inconclusive. 'Held' requires an interval inside
+    the margin, and is refuted by one that is wholly outside. Exact arithmetic agrees where its error is 0.
 
+    >>> from analysis.claims.endpoints import NoEndpoint
     >>> claim = Claim(id="x", text="", source=[], published=[], evidence="proxy", endpoint=NoEndpoint(kind="none"),
     ...               direction="up", unit="question", family="f", criterion="")
     >>> str(decide(claim, Effect(value=0.2, low=0.1, high=0.3)))
@@ -265,16 +103,14 @@ def decide(claim: Claim, effect: Effect) -> Verdict:
     >>> str(decide(claim, Effect(value=0.2, low=-0.1, high=0.5)))
     'inconclusive'
     """
-    direct = claim.evidence == "direct"
-    agree = Verdict.SUPPORTED if direct else Verdict.SAME_DIRECTION
-    against = Verdict.CONTRADICTED if direct else Verdict.OPPOSITE
-    if claim.endpoint.kind == "published_equal":
-        return agree if abs(effect.value) < 1e-9 else against
+    agree, against = words(claim)
+    if isinstance(claim.endpoint, Published):
+        return agree if effect.value == 0 else against
     if claim.direction is None:
         return Verdict.NOT_TESTABLE
     if effect.low is None or effect.high is None:
         return Verdict.INCONCLUSIVE
-    if claim.unit == "seed" and effect.num_seeds < MIN_SEEDS:
+    if claim.unit == "checkpoint" and (effect.num_units or 0) < MIN_CHECKPOINTS:
         return Verdict.INCONCLUSIVE
     if claim.direction == "held":
         margin = claim.margin or 0.0
@@ -290,6 +126,11 @@ def decide(claim: Claim, effect: Effect) -> Verdict:
 def about_arms(claims: Sequence[Claim]) -> list[Claim]:
     """Those that experiment arms decide; the others need a whole run."""
     return [claim for claim in claims if isinstance(claim.endpoint, ArmDifference)]
+
+
+def is_of_the_paper_alone(claim: Claim) -> bool:
+    """Is the claim about published numbers, so that no run changes its verdict?"""
+    return isinstance(claim.endpoint, Published | PublishedDifference)
 
 
 def without_effect(claim: Claim, preset: str) -> Verdict | None:
@@ -321,15 +162,20 @@ class ClaimVerdict(Stored):
     verdict: Verdict
     scale: str | None = None
     """Preset of the run that measured it."""
+    effect_unit: EffectUnit | None = None
     value: float | None = None
+    """In `effect_unit`; a share is a fraction."""
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
     """Level of the interval, after Holm's adjustment."""
     p: float | None = None
     p_holm: float | None = None
-    seeds: int | None = None
+    units: int | None = None
+    """SFT checkpoints, steps or workload seeds."""
     questions: int | None = None
+    smallest: float | None = None
+    """Smallest effect that such a comparison shows with 80% power."""
     note: str = ""
 
 
@@ -390,7 +236,9 @@ def _row(
     described = claim.model_dump(mode="json", exclude={"presets", "margin"})
     if verdict is Verdict.NOT_RUN and not claim.cost:
         described["cost"] = "the step that measures it has not run: snakemake --cores all reproduce"
-    row = ClaimVerdict(**described, verdict=verdict, confidence=level, p_holm=p_holm)
+    row = ClaimVerdict(
+        **described, effect_unit=unit_of(claim.endpoint), verdict=verdict, confidence=level, p_holm=p_holm
+    )
     if effect is None:
         return row
     return replace(
@@ -400,8 +248,9 @@ def _row(
         low=_finite(effect.low),
         high=_finite(effect.high),
         p=_finite(effect.p),
-        seeds=effect.num_seeds,
+        units=effect.num_units,
         questions=effect.num_questions,
+        smallest=_finite(effect.smallest),
         note=effect.note,
     )
 

@@ -17,13 +17,15 @@ COLUMNS = [
     "verdict",
     "evidence",
     "unit",
+    "effect_unit",
     "value",
     "low",
     "high",
     "p",
     "p_holm",
-    "seeds",
+    "units",
     "questions",
+    "smallest",
     "text",
 ]
 

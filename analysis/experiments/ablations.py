@@ -12,28 +12,28 @@ from analysis.drawing import style
 from analysis.entropy.entropy import Settings
 from analysis.experiments import doses, pass_at_k
 from analysis.experiments.arms import (
-    AXES,
-    CONTRASTS,
-    at_equal_cost,
+    MAIN_ARMS,
+    MIN_ORIGINS,
+    ArmContrast,
     by_arm,
     difference,
     endpoint,
-    origin_name,
+    holm_over_pairs,
     over_origins,
     shown,
+    untouched_teacher,
 )
 from analysis.experiments.sampling_grid import grid_of
 from analysis.figures import arms as arms_figure
 from analysis.report.page import render
 from analysis.report.report import inline_svg
 from analysis.table_file import save_table
-from analysis.tables.arms import cell, cost_grid, endpoint_grid
+from analysis.tables.arms import cell, cost_grid, endpoint_grid, pair_grid
 from analysis.tables.grid import DASH, Grid, write
 from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from records.files import write_text
 
-MAIN = set(arms_figure.MAIN_ARMS)
 BASELINE = "roc_paper"
 FAILED = "tool_error_frac_correct"
 STAGES = (("same_steps", "staged", "changing stages, at as many steps"),)
@@ -59,10 +59,8 @@ def write_ablations(
     """
     if not records:
         raise ConfigError("no experiment arm is stored; run snakemake --cores all ablations")
-    # Checkpoints of other teachers answer another question (the doses below).
-    taught_anew = set(doses.TEACHER.values())
-    on_main = [r for r in records if r.arm in MAIN and origin_name(r.origin) not in taught_anew]
-    tried = {r.origin for r in records if r.arm not in MAIN}
+    on_main = [r for r in untouched_teacher(records) if r.arm in MAIN_ARMS]
+    tried = {r.origin for r in records if r.arm not in MAIN_ARMS}
     variants = [r for r in records if r.origin in tried]
     table = arms_figure.table_of(on_main)
     dose = doses.table_of(records, settings.confidence)
@@ -80,6 +78,7 @@ def write_ablations(
     endpoints = [{"arm": r.arm, "origin": r.origin, "seed": r.seed, **r.endpoints} for r in records]
     save_table(pd.DataFrame(endpoints), out / "data" / "endpoints.csv")
     tables = [
+        pair_grid(on_main, settings.confidence),
         endpoint_grid(on_main, settings.confidence),
         cost_grid(on_main, settings.confidence),
         endpoint_grid(variants, settings.confidence, baseline=BASELINE, name="variants"),
@@ -114,39 +113,49 @@ def write_ablations(
 
 
 def sentences(records: Sequence[ArmRecord], confidence: float) -> list[str]:
-    """Computed sentences about the contrasts: sealed test and failed calls, then training accuracy at equal cost."""
+    """What the main arms show, each sentence written from the numbers; SFT checkpoints are the unit."""
     arms = by_arm(records)
-    lines = []
-    for a, b, what in CONTRASTS:
+    adjusted = holm_over_pairs(arms, confidence)
+
+    def found(a: str, b: str, name: str = "accuracy") -> ArmContrast | None:
         if a not in arms or b not in arms:
-            lines.append(f"{b} - {a} ({what}): not run.")
-            continue
-        test = difference(endpoint(arms[a], "accuracy"), endpoint(arms[b], "accuracy"), confidence)
-        assert test is not None
-        means = ", ".join(shown("accuracy", value, signed=True) for value in test.by_origin)
-        wide = over_origins(test, confidence)
-        over = "" if wide is None else f"; over them {cell('accuracy', wide)}, {reading(wide)}"
-        words = [
-            f"{b} - {a} ({what}), {test.num_pairs} pairs: sealed test {cell('accuracy', test)} points, {reading(test)} "
-            f"(means of the {len(test.by_origin)} SFT checkpoints: {means}{over})"
-        ]
-        failed = difference(endpoint(arms[a], FAILED), endpoint(arms[b], FAILED), confidence)
-        if failed is not None:
-            words.append(f"failed calls in correct rollouts {cell(FAILED, failed)} points, {reading(failed)}")
-        for axis, label in AXES.items():
-            found = at_equal_cost(arms[a], arms[b], axis, confidence)
-            if found is not None:
-                words.append(
-                    f"training accuracy at equal {label} {cell('accuracy', found)}, {reading(found)}"
-                )
-        lines.append("; ".join(words) + ".")
+            return None
+        contrast = difference(endpoint(arms[a], name), endpoint(arms[b], name), confidence)
+        return over_origins(contrast, confidence) if contrast else None
+
+    lines = []
+    for a, b, name, text in (
+        (
+            "random_2g_to_g",
+            "roc_paper",
+            FAILED,
+            "RoC's penalty changes the failed calls of correct rollouts by",
+        ),
+        ("random_2g_to_g", "roc_paper", "accuracy", "The penalty alone changes the sealed test by"),
+        ("random_2g_to_g", "roc_release", "accuracy", "By the release's rule it changes the sealed test by"),
+        (
+            "grpo_2g",
+            "random_2g_to_g",
+            "accuracy",
+            "Throwing half of the rollouts away at random changes it by",
+        ),
+        ("grpo_g", "grpo_2g", "accuracy", "Twice the rollouts, all of them trained, change it by"),
+        ("grpo_2g", "roc_paper", "accuracy", "RoC against training on all of its rollouts changes it by"),
+    ):
+        contrast = found(a, b, name)
+        if contrast is None:
+            lines.append(f"{text}: not measured on {MIN_ORIGINS} SFT checkpoints ({b} - {a}).")
+        else:
+            holm = f", p {adjusted[a, b]:.3f} by Holm" if name == "accuracy" and (a, b) in adjusted else ""
+            smallest = f", smallest effect shown {shown(name, contrast.smallest)}"
+            units = f"{contrast.num_pairs} SFT checkpoints{smallest}{holm}"
+            lines.append(f"{text} {cell(name, contrast)} points ({b} - {a}, {units}): {reading(contrast)}.")
     return lines
 
 
-def reading(found: Any) -> str:
+def reading(found: ArmContrast) -> str:
     """The interval in words.
 
-    >>> from analysis.experiments.arms import ArmContrast
     >>> reading(ArmContrast(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, by_origin=(0.1,)))
     'not distinguished from 0'
     """

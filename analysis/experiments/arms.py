@@ -1,10 +1,10 @@
 """Experiment arms compared: paired by SFT checkpoint and seed, at equal steps and at equal cost in three other units.
 
-Two arms are compared on the
-(origin, seed) pairs that both have: those share SFT checkpoint, problem order and seeds.
+Two arms are compared on the (origin, seed) pairs that both have. A pair shares SFT checkpoint, problem order and seeds.
+The unit of inference is the SFT checkpoint: pairs of one checkpoint are averaged first.
 
-Another machine rounds differently and trains another SFT model from the same seeds. Its records lie in a folder of its
-own, arms/MACHINE, and their origin is read as ORIGIN@MACHINE, so that no pair crosses machines.
+Records of another machine are in a folder of their own, arms/MACHINE. Their origin is read as ORIGIN@MACHINE, so no
+pair crosses machines.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from analysis.claims.multiplicity import holm
 from analysis.inputs.runs import Run
-from config.arms import MAIN
+from config.arms import MAIN, load_arms
 from records.arm_record import REMEDY, ArmRecord, CurvePoint
 from records.errors import ConfigError
 from records.statistics import t_interval
@@ -31,6 +32,8 @@ SMOOTH = 3
 
 MIN_ORIGINS = 3
 """SFT checkpoints for an interval over them: two that happen to agree would look certain."""
+POWER = 0.8
+"""Power of the smallest effect that a table prints."""
 
 ENDPOINTS = {
     "accuracy": "sealed test",
@@ -50,12 +53,23 @@ ArmRuns = Mapping[tuple[str, int], ArmRecord]
 
 CONTRASTS = (
     ("random_2g_to_g", "roc_paper", "the penalty alone"),
+    ("random_2g_to_g", "roc_release", "the penalty alone, by the release's rule"),
     ("grpo_g", "random_2g_to_g", "oversampling alone"),
+    ("grpo_2g", "random_2g_to_g", "half of the rollouts thrown away"),
+    ("grpo_g", "grpo_2g", "twice the rollouts, all trained"),
     ("grpo_2g", "roc_paper", "RoC at equal rollouts"),
     ("grpo_2x_prompts", "roc_paper", "RoC against twice the problems"),
     ("grpo_g", "roc_paper", "as the paper compares"),
+    ("grpo_2g", "roc_release", "the release's rule at equal rollouts"),
+    ("grpo_2x_prompts", "roc_release", "the release's rule against twice the problems"),
+    ("grpo_g", "roc_release", "as the paper compares, by the release's rule"),
+    ("roc_paper", "roc_release", "the release's rule against the paper's"),
+    ("grpo_2x_prompts", "random_2g_to_g", "random selection against twice the problems"),
+    ("grpo_2x_prompts", "grpo_2g", "rollouts spent on depth against breadth"),
+    ("grpo_g", "grpo_2x_prompts", "twice the problems"),
 )
-"""a, b, what b - a isolates."""
+"""a, b, what b - a isolates: every pair of the six main arms."""
+MAIN_ARMS = ("grpo_g", "grpo_2g", "random_2g_to_g", "grpo_2x_prompts", "roc_paper", "roc_release")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +84,47 @@ class ArmContrast:
     num_pairs: int
     by_origin: tuple[float, ...]
     """Mean over the pairs of each SFT checkpoint; pairs that share one are not independent of it."""
+    smallest: float = math.inf
+    """Smallest effect that this many units with this spread show with power `POWER`; inf with a single unit."""
 
 
 def records_in(folder: Path) -> list[ArmRecord]:
-    """All records of a folder and of the machines in it, sorted."""
+    """All records of a folder and of the machines in it, sorted.
+
+    Raises:
+        ConfigError: a record is damaged, or two machines hold the same run.
+    """
     records = read_arms(sorted(folder.glob("*.json")))
     for machine in sorted(path for path in folder.glob("*") if path.is_dir()):
         found = read_arms(sorted(machine.glob("*.json")))
         records += [replace(record, origin=f"{record.origin}@{machine.name}") for record in found]
+    require_distinct(records)
     return records
+
+
+def require_distinct(records: Sequence[ArmRecord]) -> None:
+    """Raise ConfigError where two records of one arm and seed hold the same run: it would count as two units.
+
+    Two runs are the same when endpoints and accuracies of every step agree in every digit; seconds may differ.
+    """
+    seen: dict[tuple[object, ...], str] = {}
+    for record in records:
+        curve = tuple((point.step, point.accuracy, point.sampled_tokens) for point in record.curve)
+        run = (record.arm, record.seed, origin_name(record.origin), *sorted(record.endpoints.items()), curve)
+        if (other := seen.setdefault(run, record.origin)) != record.origin:
+            raise ConfigError(
+                f"{record.arm}, seed {record.seed}: {other} and {record.origin} hold the same run to the last digit, "
+                "which is one unit and not two; delete one of the records"
+            )
+
+
+def untouched_teacher(records: Sequence[ArmRecord]) -> list[ArmRecord]:
+    """Records whose SFT checkpoint had the preset's own teacher: those that the contrasts of arms are about.
+
+    A checkpoint of another teacher answers another question: how an effect depends on the teacher's errors.
+    """
+    taught_anew = {name for name, origin in load_arms().origins.items() if origin.teaches_anew}
+    return [record for record in records if origin_name(record.origin) not in taught_anew]
 
 
 def origin_name(origin: str) -> str:
@@ -149,6 +195,7 @@ def difference(
             float(np.mean([d for d, (o, _) in zip(differences, shared, strict=True) if o == origin]))
             for origin in sorted({origin for origin, _ in shared})
         ),
+        smallest=smallest_effect(differences, confidence),
     )
 
 
@@ -174,7 +221,38 @@ def over_origins(found: ArmContrast, confidence: float) -> ArmContrast | None:
         high=interval.high,
         p=_p_of(means),
         num_pairs=len(means),
+        smallest=smallest_effect(means, confidence),
     )
+
+
+def holm_over_pairs(arms: Mapping[str, ArmRuns], confidence: float) -> dict[tuple[str, str], float]:
+    """(a, b) -> p of the sealed test over SFT checkpoints, Holm-adjusted over every contrast that was measured."""
+    p: dict[tuple[str, str], float] = {}
+    for a, b, _ in CONTRASTS:
+        if a in arms and b in arms:
+            found = difference(endpoint(arms[a], "accuracy"), endpoint(arms[b], "accuracy"), confidence)
+            wide = over_origins(found, confidence) if found else None
+            if wide is not None and wide.p is not None:
+                p[a, b] = wide.p
+    return dict(zip(p, holm(list(p.values())), strict=True))
+
+
+def smallest_effect(values: np.ndarray, confidence: float) -> float:
+    """Smallest true mean that a two-sided Student's test of such values shows with power `POWER`.
+
+    (t_{1 - alpha/2, n-1} + t_{power, n-1}) sd / sqrt(n), the usual approximation. With n = 3 and sd = 1 that is
+    (4.303 + 1.061) / sqrt(3).
+
+    >>> round(smallest_effect(np.array([1.0, 2.0, 3.0]), 0.95), 3)
+    3.097
+    >>> smallest_effect(np.array([1.0]), 0.95)
+    inf
+    """
+    num = len(values)
+    if num < 2:
+        return math.inf
+    quantiles = stats.t.ppf([0.5 + confidence / 2, POWER], num - 1)
+    return float(quantiles.sum() * values.std(ddof=1) / math.sqrt(num))
 
 
 def _p_of(differences: np.ndarray) -> float:
@@ -190,8 +268,8 @@ def endpoint(arm: ArmRuns, name: str) -> dict[tuple[str, int], float]:
 def at_equal_cost(a: ArmRuns, b: ArmRuns, axis: str, confidence: float) -> ArmContrast | None:
     """Accuracy of raw training rollouts, b - a, where the cheaper of each pair ends.
 
-    Curves are averaged over `SMOOTH` steps and read between their points. The accuracies at one cost are noisier than
-    the sealed test, and comparable within a pair because both arms met the same problems.
+    Curves are averaged over `SMOOTH` steps and read between their points. Off the step axis the two arms are then at
+    different steps and meet different problems, which no interval over seeds of one order covers.
     """
     ends: tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]] = ({}, {})
     for pair in set(a) & set(b):
@@ -207,19 +285,28 @@ def at_equal_cost(a: ArmRuns, b: ArmRuns, axis: str, confidence: float) -> ArmCo
 
 
 def smoothed(curve: Sequence[CurvePoint], axis: str) -> tuple[np.ndarray, np.ndarray]:
-    """Cost and accuracy, each the mean of `SMOOTH` consecutive steps (of all, when there are fewer).
+    """Cost spent before a policy was measured, and its accuracy: both means of `SMOOTH` consecutive steps.
 
-    >>> points = [CurvePoint(step=s, rollouts=0, sampled_tokens=0, seconds=0, accuracy=0.1 * s) for s in (1, 2, 3, 4)]
-    >>> x, y = smoothed(points, "step")
+    The rollouts of step s come from the policy that the steps before s trained, so their cost is not in it. A mean is
+    at the mean cost of its steps: at the cost of the last it would favour arms with cheap steps. Fewer steps are
+    averaged together.
+
+    >>> points = [CurvePoint(step=s, rollouts=10 * s, sampled_tokens=0, seconds=0, accuracy=0.1 * s)
+    ...           for s in (1, 2, 3, 4)]
+    >>> x, y = smoothed(points, "rollouts")
     >>> x.tolist(), y.round(3).tolist()
-    ([3.0, 4.0], [0.2, 0.3])
+    ([10.0, 20.0], [0.2, 0.3])
     """
-    known = [(getattr(point, axis), point.accuracy) for point in curve if point.accuracy is not None]
+    costs = [0.0, *(float(getattr(point, axis)) for point in curve)]
+    known = [
+        (cost, point.accuracy)
+        for cost, point in zip(costs, curve, strict=False)
+        if point.accuracy is not None
+    ]
     if not known:
         return np.zeros(0), np.zeros(0)
     width = min(SMOOTH, len(known))
-    x = np.array([cost for cost, _ in known], dtype=float)[width - 1 :]
-    y = np.convolve([value for _, value in known], np.ones(width) / width, mode="valid")
+    x, y = (np.convolve(values, np.ones(width) / width, mode="valid") for values in zip(*known, strict=True))
     return x, y
 
 

@@ -10,12 +10,10 @@ from matplotlib.figure import Figure
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
-from analysis.experiments.arms import AXES, curve_table, read_run_arms
+from analysis.experiments.arms import AXES, MAIN_ARMS, curve_table, read_run_arms
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from records.arm_record import ArmRecord
-
-MAIN_ARMS = ("grpo_g", "grpo_2g", "random_2g_to_g", "grpo_2x_prompts", "roc_paper", "roc_release")
 
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:

@@ -21,6 +21,7 @@ def render(template: str, **values: object) -> str:
     )
     environment.filters["pct"] = percent
     environment.filters["num"] = number
+    environment.filters["p"] = p_value
     return environment.get_template(template).render(**values)
 
 
@@ -40,3 +41,16 @@ def number(value: float | None, digits: int = 2) -> str:
     ('3.14', '\u2013')
     """
     return "\u2013" if value is None else f"{value:,.{digits}f}"
+
+
+def p_value(value: float | None, least: float = 0.0) -> str:
+    """A p value; one at the floor of its random draws is shown as a bound.
+
+    >>> p_value(0.0312), p_value(1 / 2001, 1 / 2001), p_value(None)
+    ('0.031', '\u2264 0.0005', '\u2013')
+    """
+    if value is None:
+        return "\u2013"
+    if value <= least * 1.001:
+        return f"\u2264 {least:.1g}"
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1g}"

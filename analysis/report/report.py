@@ -6,17 +6,19 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from analysis.claims.claims import ClaimVerdict, Verdict
 from analysis.claims.headline import control_rows, difference_rows
+from analysis.claims.units import called, shown
 from analysis.comparison.identity import leaves
 from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from analysis.report.opening import opening
 from analysis.report.page import render
 from analysis.report.parts import Parts, drawn_figures, read_claim_rows, read_study
 from analysis.report.record import REPORT, ReportRecord
@@ -34,6 +36,8 @@ VERDICT_WORDS = {
     Verdict.CONTRADICTED: "contradicted",
     Verdict.SAME_DIRECTION: "same direction",
     Verdict.OPPOSITE: "opposite",
+    Verdict.AGREES: "agrees",
+    Verdict.DISAGREES: "does not agree",
     Verdict.INCONCLUSIVE: "inconclusive",
     Verdict.NOT_TESTABLE: "not testable at this scale",
     Verdict.NOT_RUN: "not run",
@@ -68,7 +72,7 @@ def report_record(run: Run, claims: Sequence[ClaimVerdict]) -> ReportRecord:
 
 
 def provenance(run: Run) -> dict[str, Any]:
-    """Where this run comes from: configuration, manifests, builds, and provenance.json when stamped."""
+    """Where this run comes from: machine, configuration, manifests and builds."""
     config, data = run.facts.get("config", {}), run.root / "data"
     builds = {path.stem: read_json(path) for path in sorted(run.root.glob("build/*.json"))}
     return {
@@ -77,7 +81,7 @@ def provenance(run: Run) -> dict[str, Any]:
         "build": builds,
         "config": config,
         "not_evaluated": [asdict(row) for row in run.unavailable()],
-        "stamp": read_json(run.root / "provenance.json", default={}),
+        "machine": run.facts.get("machine", {}),
     }
 
 
@@ -87,7 +91,8 @@ def render_page(
     """The page as text: inline CSS and SVG, no script, nothing fetched."""
     scores = run.scores()
     claims = record.claims
-    counts = Counter(claim.verdict for claim in claims)
+    groups = claim_groups(claims)
+    differences = difference_rows(scores, settings)
     figures = drawn_figures(run, parts.figures)
     return render(
         "report.html",
@@ -95,13 +100,16 @@ def render_page(
         preset=run.preset,
         small=run.preset in SMALL_PRESETS,
         wall_s=record.wall_s,
-        differences=difference_rows(scores, settings),
+        opening=opening(differences, claims),
+        differences=differences,
+        least_p=1 / (settings.bootstrap_draws + 1),
         controls=control_rows(scores),
         scores=record.scores,
-        measured=[claim for claim in claims if claim.value is not None],
+        groups=groups,
         unmeasured=[claim for claim in claims if claim.value is None],
         words=VERDICT_WORDS,
-        counts=[(VERDICT_WORDS[v], str(v), counts[v]) for v in Verdict if counts[v]],
+        shown=shown,
+        called=called,
         figures={plot.name: _inline(figures.get(plot.name), plot.name) for plot in PLOTS},
         plots=PLOTS,
         tables=[make(run, settings, reference) for make in GRIDS],
@@ -112,6 +120,51 @@ def render_page(
         conflicts=reference["conflicts"],
         confidence=settings.confidence,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimGroup:
+    """Claims with a result that answer to one unit, those with a direction first."""
+
+    title: str
+    note: str
+    rows: list[ClaimVerdict]
+
+    @property
+    def counts(self) -> list[tuple[str, str, int]]:
+        """Words, key and number of each verdict among the rows."""
+        found = Counter(row.verdict for row in self.rows)
+        return [(VERDICT_WORDS[v], str(v), found[v]) for v in Verdict if found[v]]
+
+
+def claim_groups(claims: Sequence[ClaimVerdict]) -> list[ClaimGroup]:
+    """Measured claims by what their verdict speaks of; the verdicts of different groups are never added up."""
+    measured = [claim for claim in claims if claim.value is not None]
+    arithmetic = [claim for claim in measured if claim.evidence == "arithmetic"]
+    training = [claim for claim in measured if claim.unit == "checkpoint"]
+    this_run = [claim for claim in measured if claim not in arithmetic and claim not in training]
+    groups = [
+        ClaimGroup(
+            title="About this run",
+            note="Intervals over questions or steps of one training run. Another seed would give other checkpoints.",
+            rows=_decided_first(this_run),
+        ),
+        ClaimGroup(
+            title="About training",
+            note="Intervals over SFT checkpoints, each with its own seeds; fewer than five are inconclusive at most.",
+            rows=_decided_first(training),
+        ),
+        ClaimGroup(
+            title="The paper's own numbers",
+            note="Arithmetic on published values. No run changes these rows, and they are not counted with the others.",
+            rows=_decided_first(arithmetic),
+        ),
+    ]
+    return [group for group in groups if group.rows]
+
+
+def _decided_first(rows: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
+    return sorted(rows, key=lambda row: row.verdict in (Verdict.INCONCLUSIVE, Verdict.NOT_TESTABLE))
 
 
 def _inline(text: str | None, name: str) -> str | None:

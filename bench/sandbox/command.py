@@ -18,6 +18,7 @@ SECTIONS = (
     "levels",
     "session",
     "deadline",
+    "paper_load",
     "waterfall",
     "kills",
     "offered",
@@ -27,8 +28,8 @@ SECTIONS = (
     "soak",
 )
 """Available measures, in the order of running; the last ones take minutes each."""
-USUAL = ("race", "levels", "session", "deadline", "waterfall")
-QUICK = ("race", "levels", "session", "deadline")
+USUAL = ("race", "levels", "session", "deadline", "paper_load", "waterfall")
+QUICK = ("race", "levels", "session", "deadline", "paper_load")
 BURST_SLOTS = 64
 
 
@@ -105,6 +106,7 @@ def _alone(*, quick: bool, workers: int, size: int, rounds: int) -> dict[str, Ca
     return {
         "waterfall": lambda: race.waterfall(size=size, rounds=rounds, workers=workers),
         "kills": lambda: kills.kills(rounds=rounds, workers=workers),
+        "paper_load": lambda: offered.paper_load(size=size * 2, workers=workers),
         "offered": lambda: offered.offered_load(size=size, workers=workers),
         "starvation": lambda: starvation.starvation(
             batches=1 if quick else 2, calls_per_s=20.0, rounds=1 if quick else 2, workers=workers
@@ -144,5 +146,5 @@ def is_valid(record: dict[str, Any]) -> bool:
         faults += counts["calls"] - counts["ok"] + counts["answered_twice"]
         faults += limited["calls"] - limited["ok_after_retries"]
     faults += sum(row["missing"] + row["doubled"] for row in record.get("kills", {}).values())
-    faults += record.get("soak", {}).get("faults", 0)
+    faults += record.get("soak", {}).get("faults", 0) + record.get("paper_load", {}).get("bad", 0)
     return faults == 0

@@ -1,4 +1,4 @@
-"""`offered_load`: latency against offered load, and the cores that the paper's load needs."""
+"""`offered_load`, `paper_load`: latency against offered load, and at the rate of the paper."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 from concurrent.futures import Future
+from itertools import pairwise
 from typing import Any
 
 from bench.sandbox.race import CALM, is_right, measure, percentiles_ms
@@ -16,6 +17,10 @@ from sandbox import Sandbox, ToolRunner
 PAPER_CALLS = 45_000
 """Tool calls of one training step (paper, section 3.1)."""
 PAPER_MEAN_S = 0.3
+PAPER_STEP_S = 7 * 86_400 / 510
+"""Mean seconds of a training step: a week over 510 steps (paper, section 1)."""
+BATCHES = 10
+"""Groups of consecutive calls whose means give the spread of the mean latency."""
 LOADS = (0.2, 0.4, 0.6, 0.8, 0.9)
 PHASES_S = (60.0, 120.0, 300.0, 600.0)
 """Lengths of a rollout phase over which the calls of a step may be spread; the paper gives none."""
@@ -53,6 +58,30 @@ def offered_load(*, size: int, workers: int, seed: int = 7) -> dict[str, Any]:
         "workers": workers,
         "rows": rows,
         "cores_needed": cores_needed(capacity / workers, rows),
+    }
+
+
+def paper_load(*, size: int, workers: int, seed: int = 7) -> dict[str, Any]:
+    """Latency of an open-loop stream at the paper's rate: 45,000 calls over the 1,186 s of a step.
+
+    Args:
+        size: calls; 45,000 replay a whole step.
+        workers: cores of the sandbox.
+        seed: seed of the arrivals.
+    """
+    calls_per_s = PAPER_CALLS / PAPER_STEP_S
+    programs = mix(size, loops=False)
+    with Sandbox(workers=workers, slots_per_worker=max(1, 64 // workers)) as sandbox:
+        measure(sandbox, programs[:100], in_flight=16, limits=CALM)
+        latency_s, num_bad = _stream(sandbox, programs, calls_per_s, random.Random(seed))
+    bounds = [len(latency_s) * k // BATCHES for k in range(BATCHES + 1)]
+    return {
+        "num_calls": len(programs),
+        "calls_per_s": calls_per_s,
+        "mean_ms": 1000 * statistics.fmean(latency_s),
+        **percentiles_ms(latency_s),
+        "batch_mean_s": [statistics.fmean(latency_s[a:b]) for a, b in pairwise(bounds)],
+        "bad": num_bad,
     }
 
 

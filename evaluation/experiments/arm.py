@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from config.arms import MAIN, ArmRun, load_arms
@@ -21,8 +22,9 @@ from evaluation.evaluate import Intervals, Place, evaluate
 from evaluation.experiments.endpoints import curve, endpoints
 from records.arm_record import ArmRecord
 from records.errors import ConfigError
-from records.evaluation import POOLED, EvaluationSummary
+from records.evaluation import POOLED, RINGS, EvaluationSummary
 from records.files import sha256_of
+from records.machine import this_machine
 from records.manifest import MANIFEST, Manifest
 from records.problem import Problem
 from records.run_folder import RunFolder
@@ -137,6 +139,9 @@ def summarise(
         curve=curve(metrics, timing),
         run=main.name,
         parent=Manifest.load(folder.checkpoint(stages[0])).parent,
+        corpus=Manifest.load(folder.checkpoint("sft")).data,
+        machine=this_machine(),
+        outcomes=sealed_outcomes(summary),
     )
 
 
@@ -157,6 +162,15 @@ def sealed_accuracy(summary: EvaluationSummary) -> float:
         if (row.benchmark, row.metric, row.control, row.grader) == (POOLED, "avg@1", "none", "strict")
     )
     return value
+
+
+def sealed_outcomes(summary: EvaluationSummary) -> dict[str, dict[str, float]]:
+    """Test ring -> question -> outcome behind `sealed_accuracy`."""
+    return {
+        row.benchmark: {question: fmean(values) for question, values in row.questions.items()}
+        for row in summary.scores
+        if row.benchmark in RINGS and (row.metric, row.control, row.grader) == ("avg@1", "none", "strict")
+    }
 
 
 def link(target: Path, at: Path) -> None:

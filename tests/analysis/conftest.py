@@ -7,12 +7,21 @@ from pathlib import Path
 import pytest
 import yaml
 
+from analysis.claims.claims import Measure
+from analysis.claims.effects import measured_on, results_of
+from analysis.claims.endpoints import read_claims
 from analysis.entropy.entropy import Settings
-from analysis.inputs.reference import Reference
+from analysis.inputs.reference import Reference, read_reference
 from analysis.inputs.runs import Run
 from tests.analysis.fake_run import FakeRun
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
+
+
+def measured(run: Run, settings: Settings) -> Measure:
+    """The claims of the project measured on a run."""
+    claims = read_claims(REFERENCE / "claims.yaml")
+    return measured_on(results_of(run, settings, read_reference(REFERENCE), claims), settings)
 
 
 @pytest.fixture(scope="session")

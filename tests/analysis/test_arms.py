@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from analysis.claims.claims import ArmDifference, read_claims
+from analysis.claims.endpoints import ArmDifference, read_claims
 from analysis.cli import app
 from analysis.entropy.entropy import Settings
 from analysis.experiments import doses
@@ -21,15 +21,20 @@ from analysis.experiments.ablations import clip_grid, sentences
 from analysis.experiments.arms import (
     CONTRASTS,
     ENDPOINTS,
+    MAIN_ARMS,
     at_equal_cost,
     by_arm,
     difference,
+    endpoint,
     over_origins,
     read_run_arms,
     records_in,
+    smoothed,
+    untouched_teacher,
 )
 from analysis.experiments.sampling_grid import grid_of, table_of
 from analysis.inputs.runs import Run
+from analysis.tables.arms import pair_grid
 from config.arms import ablation_runs, load_arms
 from evaluation.experiments.endpoints import MEANS
 from records.arm_record import ArmRecord, CurvePoint
@@ -40,7 +45,7 @@ from records.trajectory_files import write_parquet
 from tests.analysis.fake_run import FakeRun, fake_trajectories, plan, publish, score_row
 
 CLAIMS = Path(__file__).parents[2] / "results" / "reference" / "claims.yaml"
-PAIRS = [("main", 0), ("main", 1), ("sft_seed_1", 0), ("sft_seed_1", 1)]
+PAIRS = [(origin, seed) for origin in ("main", "sft_seed_1", "sft_seed_2", "main@other") for seed in (0, 1)]
 
 
 def record(
@@ -80,14 +85,50 @@ def records(effect: float, noise: float = 0.005) -> list[ArmRecord]:
     ("effect", "word"), [(0.2, "above 0"), (-0.2, "below 0"), (0.0, "not distinguished from 0")]
 )
 def test_the_page_reads_an_effect_as_it_is(effect: float, word: str) -> None:
-    penalty = sentences(records(effect, 0.0001 if effect else 0.02), 0.95)[0]
-    assert penalty.startswith("roc_paper - random_2g_to_g (the penalty alone), 4 pairs: sealed test ")
-    assert f"{word} (means of the 2 SFT checkpoints: " in penalty.split(";")[0]
+    penalty = sentences(records(effect, 0.0001 if effect else 0.02), 0.95)[1]
+    assert penalty.startswith("The penalty alone changes the sealed test by ")
+    assert "(roc_paper - random_2g_to_g, 4 SFT checkpoints, smallest effect shown " in penalty
+    assert penalty.endswith(f": {word}.")
 
 
-def test_a_contrast_that_was_not_run_is_said() -> None:
-    only = [r for r in records(0.1) if r.arm != "grpo_2g"]
-    assert "roc_paper - grpo_2g (RoC at equal rollouts): not run." in sentences(only, 0.95)
+def test_a_contrast_without_three_checkpoints_reads_as_not_measured() -> None:
+    only = [r for r in records(0.1) if r.arm != "grpo_2g" and r.origin != "sft_seed_2"]
+    assert sentences(only, 0.95)[5].endswith("not measured on 3 SFT checkpoints (roc_paper - grpo_2g).")
+    two = [r for r in records(0.1) if r.origin in ("main", "sft_seed_1")]
+    assert "not measured on 3 SFT checkpoints" in sentences(two, 0.95)[1]
+
+
+def test_all_pairs_of_the_main_arms_are_in_one_table_with_holm_over_them() -> None:
+    grid = pair_grid(records(0.1), 0.95)
+    ((heading, rows),) = grid.groups.items()
+    assert (len(rows), heading) == (
+        6,
+        "percentage points; Holm over 6 pairs of arms",
+    )  # four arms in the records
+    assert len(CONTRASTS) == len({frozenset(c[:2]) for c in CONTRASTS}) == math.comb(len(MAIN_ARMS), 2)
+    for row in rows:
+        assert float(row[-1]) >= float(row[-2])
+    assert next(row for row in rows if row[0].startswith("grpo_2g - grpo_g"))[1] == "8"
+
+
+def test_one_run_under_two_machines_is_refused(tmp_path: Path) -> None:
+    """The same run counted twice halves the variance (teacher_errors_0 was in two folders, equal in every digit)."""
+    for machine, seconds in (("a", 1.0), ("b", 2.0)):
+        (tmp_path / machine).mkdir()
+        one = replace(record("roc_paper", "main", 0, 0.5), seconds=seconds)
+        one.write(tmp_path / machine / f"{one.name}.json")
+    with pytest.raises(ConfigError, match="main@a and main@b hold the same run"):
+        records_in(tmp_path)
+
+
+def test_the_stored_baselines_hold_no_run_twice() -> None:
+    found = records_in(CLAIMS.parents[1] / "baselines" / "tiny" / "arms")
+    assert len(found) == 333
+    arms = by_arm(untouched_teacher(found))
+    accuracy = {arm: endpoint(arms[arm], "accuracy") for arm in ("random_2g_to_g", "roc_paper")}
+    contrast = difference(accuracy["random_2g_to_g"], accuracy["roc_paper"], 0.95)
+    assert contrast is not None
+    assert (contrast.num_pairs, len(contrast.by_origin)) == (21, 7)
 
 
 def test_pairs_that_only_one_arm_has_do_not_count() -> None:
@@ -124,7 +165,7 @@ def test_over_checkpoints_many_seeds_of_one_count_once() -> None:
     assert wide is not None
     assert found.low > 0
     assert (wide.num_pairs, round(wide.value, 6), wide.low < 0 < wide.high) == (3, 0.0, True)
-    two = dict.fromkeys(PAIRS, 0.1)
+    two = dict.fromkeys(PAIRS[:4], 0.1)
     few = difference(dict.fromkeys(two, 0.0), two, 0.95)
     assert few is not None
     assert over_origins(few, 0.95) is None
@@ -143,7 +184,11 @@ def test_a_teacher_of_another_machine_is_a_dose_and_no_pair_of_the_contrasts() -
 
 
 def test_equal_cost_is_where_the_cheaper_arm_ends() -> None:
-    """Both rise by a sixth of 0.6 a step; at equal rollouts the dear arm has made half the steps."""
+    """Both rise by 0.1 a step; at equal rollouts the dear arm has made half the steps.
+
+    The cheap arm's last window is steps 4 to 6, measured after 3 to 5 steps: 400 rollouts, where the dear arm is
+    between its first window (0 to 2 steps: 200 rollouts, accuracy .2) and its second (400 rollouts, .3).
+    """
     arms = by_arm([record("cheap", "main", s, 0.6, rollouts=100) for s in (0, 1)] +
                   [record("dear", "main", s, 0.6, rollouts=200) for s in (0, 1)])  # fmt: skip
     steps = at_equal_cost(arms["cheap"], arms["dear"], "step", 0.95)
@@ -151,7 +196,7 @@ def test_equal_cost_is_where_the_cheaper_arm_ends() -> None:
     assert steps is not None
     assert rollouts is not None
     assert steps.value == pytest.approx(0.0)
-    assert rollouts.value == pytest.approx(0.2 - 0.5)  # mean of steps 1 to 3 against mean of steps 4 to 6
+    assert rollouts.value == pytest.approx(0.3 - 0.5)
 
 
 def test_the_clip_table_shows_shares_and_the_effect_of_the_upper_bound() -> None:
@@ -287,6 +332,14 @@ def test_a_record_of_another_run_or_of_another_sft_checkpoint_is_refused(tmp_pat
         replace(own, **changes).write(path)
         with pytest.raises(ConfigError, match=message):
             read_run_arms(Run(root))
+
+
+def test_a_curve_is_at_the_mean_cost_of_its_steps_and_before_their_own() -> None:
+    """Hand table: a step costs 100 rollouts. The lag that was there put the window of steps 1 to 3 at 300."""
+    curve = record("a", "main", 0, 0.6, rollouts=100).curve
+    x, y = smoothed(curve, "rollouts")
+    assert x.tolist() == pytest.approx([100.0, 200.0, 300.0, 400.0])
+    assert y.tolist() == pytest.approx([0.2, 0.3, 0.4, 0.5])
 
 
 def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:

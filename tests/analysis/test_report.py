@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.claims.claims import judge, read_claims
+from analysis.claims.claims import judge
 from analysis.claims.claims_files import write_claims
-from analysis.claims.effects import measure_run
+from analysis.claims.endpoints import read_claims
 from analysis.drawing.plot import write
 from analysis.entropy.entropy import Settings
 from analysis.entropy.entropy_files import write_study
@@ -25,7 +25,7 @@ from analysis.tables import GRIDS
 from analysis.tables.grid import to_csv, to_latex, to_markdown
 from records.errors import ConfigError
 from records.manifest import list_folder
-from tests.analysis.conftest import REFERENCE
+from tests.analysis.conftest import REFERENCE, measured
 from tests.analysis.fake_run import FakeRun
 
 REPORT_KEYS = {"run", "preset", "phases_s", "wall_s", "scores", "claims", "provenance"}
@@ -84,7 +84,7 @@ def page(
     ]
     list_folder(out / "figures", {"stage": "figures", "parent": None, "data": None, "facts": {"plots": rows}})
     write_lineage(run, out / "figures", "figures", ["manifest.json"])
-    judged = judge(read_claims(REFERENCE / "claims.yaml"), measure_run(run, settings), preset="tiny")
+    judged = judge(read_claims(REFERENCE / "claims.yaml"), measured(run, settings), preset="tiny")
     write_claims(judged, out / "claims")
     write_lineage(run, out / "claims", "claims", ["claims.json"])
     write_study(run, settings, None, out / "entropy")

@@ -3,11 +3,11 @@
 from records.job_client import hand_over
 
 COMMANDS = ("entropy", "claims", "tables", "figures", "report", "ablations", "verify", "gate")
-"""Those that use what `analysis.warm` imports."""
+"""Commands that use the imports of `analysis.warm`."""
 
 
 def main() -> None:
-    """Run the command line here, or in the job server of the run."""
+    """Run the command line in this process, or in the job server of the run."""
     hand_over("analysis", commands=COMMANDS)
     from analysis.cli import app
     from records.garbage import collect_rarely

@@ -1,4 +1,4 @@
-"""`python -m analysis`: from stored results only. Exit status 0 done, 1 a regression, 2 the input was wrong."""
+"""`app`: the commands of `python -m analysis`. Exit status 0 done, 1 a regression, 2 wrong input."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _reference(folder: Path) -> dict[str, Any]:
 
 
 def _open(run: Path) -> Run:
-    """A run whose evaluations hold together."""
+    """Return a run after checking that its evaluations agree."""
     from analysis.inputs.lineage import check_run
     from analysis.inputs.runs import Run
 
@@ -69,10 +69,10 @@ def entropy(
     out: OutOption,
     checkpoint: Annotated[
         str | None,
-        typer.Option(help="Whose tokens the study and the traces show; default: the last one scored."),
+        typer.Option(help="Checkpoint of the study and the traces; default: the last one scored."),
     ] = None,
 ) -> None:
-    """Forking, reflection and coding tokens: entropy.json, one CSV per table, trace.html."""
+    """Write forking, reflection and coding tokens: entropy.json, one CSV per table, trace.html."""
     from analysis.entropy.entropy_files import write_study
     from analysis.inputs.lineage import write_lineage
 
@@ -91,7 +91,7 @@ def figures(
     reference: ReferenceOption = REFERENCE,
     only: Annotated[list[str] | None, typer.Option(help="Only this figure; repeatable.")] = None,
 ) -> None:
-    """Every figure as PDF, PNG and SVG, and the CSV of what it plots."""
+    """Write every figure as PDF, PNG and SVG, and the CSV of its data."""
     from analysis.drawing.plot import write
     from analysis.figures import PLOTS
     from analysis.inputs.lineage import write_lineage
@@ -121,7 +121,7 @@ def tables(
     out: OutOption,
     reference: ReferenceOption = REFERENCE,
 ) -> None:
-    """Tables beside the published ones, as CSV, Markdown and LaTeX."""
+    """Write the tables with the published rows, as CSV, Markdown and LaTeX."""
     from analysis.tables import GRIDS
     from analysis.tables.grid import write
     from records.manifest import list_folder
@@ -222,7 +222,7 @@ def report(
         Path | None, typer.Option("--entropy", help="Default: entropy/entropy.json in the run.")
     ] = None,
 ) -> None:
-    """One self-contained page, index.html, and report.json."""
+    """Write one self-contained page, index.html, and report.json."""
     from analysis.report.parts import Parts
     from analysis.report.report import build
 
@@ -251,7 +251,7 @@ def ablations(
         ),
     ] = None,
 ) -> None:
-    """The ablation page from stored arm records and the sampling grid, with its figures and endpoints.csv."""
+    """Write the ablation page from stored arm records and the sampling grid, with figures and endpoints.csv."""
     from analysis.experiments.ablations import write_ablations
     from analysis.experiments.arms import records_in
     from analysis.experiments.sampling_grid import table_of
@@ -271,17 +271,17 @@ def compare(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for comparison.json and comparison.md.")
     ] = None,
-    checkpoint: Annotated[str, typer.Option(help="Which checkpoint of both runs.")] = LAST,
+    checkpoint: Annotated[str, typer.Option(help="Checkpoint of both runs.")] = LAST,
     margin: Annotated[float, typer.Option(help="Half width of 'equivalent', a fraction.")] = 0.02,
     fail_on: Annotated[
         str | None, typer.Option(help="regression: exit 1 when a benchmark got worse.")
     ] = None,
     allow_mismatch: Annotated[
-        bool, typer.Option("--allow-mismatch", help="Compare what both share although the rest differs.")
+        bool, typer.Option("--allow-mismatch", help="Compare what both share even if other settings differ.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown.")] = False,
 ) -> None:
-    """Paired comparison of two runs; 1 on a regression with --fail-on regression, 2 when not comparable."""
+    """Compare two runs, paired; 1 on a regression with --fail-on regression, 2 when they are not comparable."""
     from analysis.comparison.compare import compare_runs, to_markdown
     from analysis.inputs.finite import finite
     from analysis.inputs.runs import Run
@@ -289,7 +289,7 @@ def compare(
     from records.files import write_json, write_text
 
     if fail_on not in (None, "regression"):
-        raise ConfigError(f"--fail-on {fail_on}: the one thing to fail on is regression")
+        raise ConfigError(f"--fail-on {fail_on}: the only value is regression")
     settings = _settings(source)
     result = compare_runs(
         Run.open(run_a),
@@ -310,7 +310,7 @@ def compare(
 @app.command()
 @one_line_errors()
 def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON file to write.")]) -> None:
-    """Check digests, lineage, metrics and controls of a run; writes the verdicts and never fails on them."""
+    """Check digests, lineage, metrics and controls of a run; write the verdicts, and never fail on them."""
     from analysis.report.verify import to_json
     from analysis.report.verify import verify as look
     from records.files import write_json
@@ -324,7 +324,7 @@ def verify(run: RunOption, out: Annotated[Path, typer.Option("--out", help="JSON
 @app.command()
 @one_line_errors()
 def waterfall(run: RunOption) -> None:
-    """Print where the CPU-seconds of a run went, by job and by kind."""
+    """Print the CPU-seconds of a run by job and by kind."""
     from analysis.report import waterfall as page
 
     for line in page.waterfall(page.read_usage(run)):
@@ -337,7 +337,7 @@ def gate(
     verdicts: Annotated[Path, typer.Argument(help="verify.json.")],
     out: Annotated[Path, typer.Option("--out", help="Written when every check holds.")],
 ) -> None:
-    """Exit status 1 when a check of verify.json fell short."""
+    """Exit with status 1 when a check of verify.json fell short."""
     from analysis.report.verify import judge
     from records.files import write_json
 

@@ -45,7 +45,7 @@ rule claims_verdicts:
 
 
 rule draw_figures:
-    """Every figure, and the numbers it plots."""
+    """Every figure, and the numbers of its plot."""
     input:
         expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
         expand(
@@ -71,7 +71,7 @@ rule draw_figures:
 
 
 rule write_tables:
-    """Our scores beside the published ones, as CSV, Markdown and LaTeX."""
+    """Scores of the run with the published ones, as CSV, Markdown and LaTeX."""
     input:
         expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
         expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.arms),
@@ -90,7 +90,7 @@ rule write_tables:
 
 
 rule ablation_page:
-    """Contrasts of the experiment arms and the sampling grid, on a page of its own."""
+    """Contrasts of the experiment arms and the sampling grid, on a separate page."""
     input:
         expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.ablations),
         expand(f"{RUN}/grid/{{member}}/summary.json", member=WORKFLOW.grid.members),
@@ -132,7 +132,7 @@ rule report:
 
 
 rule verify:
-    """Check what the run left: digests, counts, controls. Always succeeds; the gate judges."""
+    """Checks of the run's files: digests, counts, controls. Always succeeds; the gate judges."""
     input:
         f"{RUN}/report/report.json",
     output:

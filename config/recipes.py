@@ -1,6 +1,6 @@
-"""`Recipe`: what a training set is made of, as data. One YAML file in config/recipes each.
+"""`Recipe`: the sources and rules of a training set, one YAML file each in config/recipes.
 
-A recipe is no section of the configuration: `data.source` names it, and its digest enters the manifest of the data.
+A recipe is no section of the configuration: `data.source` names it, and the manifest of the data holds its digest.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ class SourceSpec(Section):
 
     name: FolderName
     file: Text
-    """Read from `runtime.paths.data` where it exists: JSONL, or Parquet by its suffix."""
+    """File in `runtime.paths.data`, which is read if it exists: JSONL, or Parquet by its suffix."""
     hub: Text | None = None
-    """Id on the Hugging Face hub; null: the set is a file alone."""
+    """Id on the Hugging Face hub; null: the set is a file only."""
     subset: Text | None = None
     """Configuration of the hub set."""
     split: Text = "train"
     revision: Text | None = None
-    """Commit on the hub. null: nobody has pinned it, and the data card states so."""
+    """Commit on the hub. null: not pinned, which the data card states."""
     gated: bool = False
-    """The hub asks for a login and an agreement."""
+    """The hub requires a login and an agreement."""
     licence: Text
     non_commercial: bool = False
     expected: Positive | None = None
     """Rows that the paper or the set's own page states."""
     found: Positive | None = None
-    """Rows of the file that the authors read; null: they never had it."""
+    """Rows of the file that the maintainers read; null: they never had it."""
     where: dict[str, list[str]] = Field(default_factory=dict)
-    """Column -> values that are kept; other rows count as `other_part`."""
+    """Column -> values to keep; other rows count as `other_part`."""
     at_most: Positive | None = None
-    """Converted rows that are kept, drawn by seed; null: all."""
+    """Converted rows to keep, drawn by seed; null: all."""
     note: Text | None = None
 
     @property
@@ -61,7 +61,7 @@ class ProblemSource(SourceSpec):
     id: tuple[Text, ...] = ("id",)
     problem: tuple[Text, ...] = ("problem", "prompt", "question")
     answer: tuple[Text, ...] = ("answer", "solution", "expected_answer")
-    """Columns by preference: the first that a row has is read. A row without `id` is called by its number."""
+    """Columns by preference: the first that a row has is read. The id of a row without `id` is its number."""
 
 
 class ConversationSource(SourceSpec):
@@ -69,7 +69,7 @@ class ConversationSource(SourceSpec):
 
     conversion: Conversion
     confirmed: bool = False
-    """The conversion has been run on rows of this set; false: on rows made from its documentation alone."""
+    """The conversion ran on rows of this set; false: only on rows made from its documentation."""
 
 
 class MatchRule(Section):
@@ -80,7 +80,7 @@ class MatchRule(Section):
     least: Positive
     """Paper: 2, of 16 responses by Qwen3-32B."""
     sources: tuple[Text, ...]
-    """Names of the sources that it judges."""
+    """Names of the sources that the rule judges."""
 
 
 class AlsoReport(Section):
@@ -96,13 +96,13 @@ class ProblemPart(Section):
     sources: Annotated[list[ProblemSource], Field(min_length=1)]
     languages: tuple[Literal["en", "zh"], ...] = ("en",)
     max_abs_answer: Annotated[int, Field(ge=1)] = 10**12
-    """Largest magnitude of an answer; beyond it a verifier may time out."""
+    """Largest magnitude of an answer; a verifier may time out beyond it."""
     max_chars: Positive = 20_000
     """Longest problem text."""
     near_duplicate: Frac = 0.9
     """Jaccard similarity from which two problems with one answer are the same; 1 removes none."""
     decontaminate: bool = True
-    """Remove what overlaps with a benchmark."""
+    """Remove problems that overlap with a benchmark."""
     also_report: tuple[AlsoReport, ...] = ()
     matches: MatchRule | None = None
 
@@ -121,7 +121,7 @@ class Recipe(Section):
 
     title: Text
     seed: Annotated[int, Field(ge=0)]
-    """Of every draw and shuffle."""
+    """Seed of every draw and shuffle."""
     conversations: ConversationPart | None = None
     problems: ProblemPart | None = None
 
@@ -149,15 +149,15 @@ class Recipe(Section):
 
 
 def recipe_names() -> list[str]:
-    """Names that `load_recipe` takes."""
+    """Return the names that `load_recipe` accepts."""
     return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
 def load_recipe(name: str) -> Recipe:
-    """The recipe of a name, or of a YAML file given by its path.
+    """Return the recipe of a name, or of the path of a YAML file.
 
     Raises:
-        ConfigError: there is none, or a value in it is wrong.
+        ConfigError: no such recipe, or a value in it is wrong.
     """
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):

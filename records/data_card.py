@@ -1,4 +1,4 @@
-"""`DataCard`: how a training set came about; card.json beside it. The report draws its funnel."""
+"""`DataCard`: the origin of a training set, as card.json in its folder. The report draws its funnel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Part = Literal["problems", "conversations"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunnelStep(Stored):
-    """What one rule removed."""
+    """Rows that one rule removed."""
 
     step: str
     removed: int
@@ -22,25 +22,25 @@ class FunnelStep(Stored):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetReport(Stored):
-    """How much of a benchmark is in a source, all its readable rows counted."""
+    """Overlap of a source with a benchmark, over all its readable rows."""
 
     name: str
     removes: bool
-    """Whether an overlap removes the training row; false: it is counted alone."""
+    """Whether an overlap removes the training row; false: it is only counted."""
     num_problems: int
     num_same_words: int
-    """Words alone compared: operators do not count."""
+    """Equal words; operators do not count."""
     num_exact: int
-    """Words and operators."""
+    """Equal words and operators."""
     num_flagged: int
     """Exact, or over the threshold of shared n-grams."""
     num_naive: int
-    """Share any 13-gram: mostly boilerplate, shown beside the rule that separates them."""
+    """Rows with a shared 13-gram: mostly boilerplate, reported with the rule that separates them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey(Stored):
-    """What is in a source of problems before anything is removed."""
+    """Contents of a source of problems before any removal."""
 
     languages: dict[str, int]
     num_negative: int
@@ -48,13 +48,13 @@ class Survey(Stored):
     num_unique: int
     """Different problems, normalised."""
     num_conflicting: int
-    """Problems, normalised, that occur with different answers."""
+    """Normalised problems that occur with different answers."""
     overlaps: list[SetReport]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCard(Stored):
-    """One source as it was read."""
+    """One source, as read."""
 
     name: str
     part: Part
@@ -93,14 +93,14 @@ class DataCard(Stored):
     checked_against: list[str]
     """Benchmarks whose overlaps were removed."""
     not_checked: list[str]
-    """Benchmarks that could not be reached, each with the way to get it."""
+    """Unavailable benchmarks, each with the way to get it."""
     num_conflicts: int
     """Rows listed in conflicts.jsonl."""
     rewriting: str
-    """The model that rewrote, or what is missing without it."""
+    """The model that rewrote, or the missing requirement."""
     matches: str
-    """The reference model's rule, or why it was not applied."""
+    """The rule of the reference model, or the reason why it was not applied."""
     num_calls: int = 0
-    """Calls in the conversations kept."""
+    """Calls in the kept conversations."""
     num_results: int = 0
     notes: list[str] = field(default_factory=list)

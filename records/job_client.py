@@ -1,4 +1,4 @@
-"""`hand_over`: let the job server of a run do this process' job, where there is one."""
+"""`hand_over`: runs this process' job in the job server of the run, if there is one."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pathlib import Path
 from types import FrameType
 
 VARIABLE = "RSTAR2_JOB_SERVERS"
-"""Of the environment: a folder with one socket for each package that a job server serves."""
+"""Environment variable: a folder with one socket per package of a job server."""
 LENGTH = struct.Struct("!I")
-"""Of a request in bytes; sent first, with the standard streams beside it."""
+"""Length of a request in bytes; sent first, together with the standard streams."""
 STARTED = b"s"
-"""Sent by the server once the job runs; its status follows when it ends."""
+"""Sent by the server once the job runs; the job's status follows at its end."""
 STATUS = struct.Struct("!i")
-"""Of `os.waitpid`."""
+"""A status of `os.waitpid`."""
 STREAMS = (0, 1, 2)
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What the server needs to run a job as the process that asks for it would."""
+    """What the server requires to run a job in place of the process that requests it."""
 
     package: str
-    """Of `python -m PACKAGE`."""
+    """Package of `python -m PACKAGE`."""
     arguments: list[str]
-    """`sys.argv` whole."""
+    """The whole `sys.argv`."""
     folder: str
     environment: dict[str, str]
 
@@ -46,11 +46,11 @@ class JobRequest:
 
 
 def hand_over(package: str, *, commands: Collection[str]) -> None:
-    """Run this process' command line in the job server and exit with its status; return where there is no server.
+    """Run this process' command line in the job server and exit with its status; return if there is no server.
 
     Args:
-        package: whose `__main__` this process is.
-        commands: those that use what the server has imported; any other command returns at once.
+        package: package whose `__main__` this process is.
+        commands: commands that use the server's imports; any other command returns at once.
     """
     folder = os.environ.get(VARIABLE)
     if folder is None or not set(sys.argv[1:2]) & set(commands):
@@ -94,7 +94,7 @@ def _status(server: socket.socket) -> int:
 
 
 def _exit_like(status: int) -> None:
-    """End as the job ended, by the same signal where it was one."""
+    """Exit as the job did; if a signal ended it, by the same signal."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None

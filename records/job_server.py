@@ -1,12 +1,12 @@
-"""Fork the jobs of a run from one process that has imported already what they need.
+"""`JobServer`: forks the jobs of a run from a process that has already made their imports.
 
 The imports of torch and transformers cost a job 4 CPU-seconds, and a default run has 40 such jobs. Snakemake starts a
-server beside the first job (`start`). A job passes its arguments, environment and standard streams to the server
-(`records.job_client`), which forks; the child runs `python -m PACKAGE` as the job would. Where no server listens, a
-job imports by itself.
+server with the first job (`start`). A job passes its arguments, environment and standard streams to the server
+(`records.job_client`), which forks; the child runs `python -m PACKAGE` as the job would. Without a server, a job
+imports by itself.
 
-A child is in a process group of its own and receives signals through its client, each of them once. It dies with its
-client and with the server. The socket is in a folder that no other user can enter, and no sandboxed call opens sockets.
+A child has its own process group and receives signals through its client, each of them once. It dies with its client
+and with the server. No other user can enter the folder of the socket, and no sandboxed call opens sockets.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from records.usage import JOB_SERVER, append_usage
 
 _PR_SET_PDEATHSIG = 1
 _REQUEST_S = 10.0
-"""Within which a client sends its request."""
+"""Seconds within which a client must send its request."""
 _WAIT_FOR_END_S = 10.0
 _LIFELINE = 0
-"""Standard input of a server: at its end the process that started the server is gone."""
+"""Standard input of a server; it ends when the process that started the server ends."""
 
 
 def start(*packages: str) -> None:
     """Start a server of these packages for the children of this process; it ends with this process.
 
     Args:
-        packages: each has a module `warm`, which imports what the jobs of the package share.
+        packages: each has a module `warm` with the imports that its jobs share.
     """
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = tempfile.mkdtemp(prefix="rstar2-jobs-")
@@ -77,7 +77,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A child, and the connection of the client that waits for it."""
+    """A child, and the connection of its client."""
 
     pid: int
     process: int
@@ -86,7 +86,7 @@ class _Job:
 
 
 class JobServer:
-    """Accepts jobs on `listener` until the lifeline ends, and stays until the last job has ended."""
+    """Accepts jobs on `listener` until the lifeline ends, then waits for the last job."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -98,7 +98,7 @@ class JobServer:
     def serve(self) -> JobRequest | None:
         """Return None in the server, at its end; in each child return the request, which the caller runs."""
         while self._is_open or self._jobs:
-            # One event at a time: what answers it may close the descriptor of the next.
+            # One event at a time: handling it may close the descriptor of the next.
             ready = self._ready.select()[0][0].fd
             if ready == _LIFELINE:
                 self._close()
@@ -121,7 +121,7 @@ class JobServer:
         self._listener.close()
 
     def _accept(self) -> JobRequest | None:
-        """Fork one job; its client imports by itself when it cannot be started."""
+        """Fork one job; if that fails, its client imports by itself."""
         client, _ = self._listener.accept()
         try:
             request, streams = _receive(client)
@@ -141,12 +141,12 @@ class JobServer:
         self._jobs.append(job)
         self._ready.register(job.process, selectors.EVENT_READ)
         self._ready.register(client, selectors.EVENT_READ)
-        with contextlib.suppress(OSError):  # a client that died meanwhile is seen next
+        with contextlib.suppress(OSError):  # the loop notices a client that died meanwhile
             client.sendall(STARTED)
         return None
 
     def _finish(self, job: _Job) -> None:
-        """Send the status of a child that ended."""
+        """Send the status of an ended child."""
         _, status = os.waitpid(job.pid, 0)
         with contextlib.suppress(OSError):
             job.client.sendall(STATUS.pack(status))
@@ -157,7 +157,7 @@ class JobServer:
         job.client.close()
 
     def _forward(self, job: _Job) -> None:
-        """Send a child the signals that its client received; kill it when the client is gone."""
+        """Send a child the signals of its client; kill it when the client is gone."""
         try:
             numbers = job.client.recv(16)
         except OSError:
@@ -168,7 +168,7 @@ class JobServer:
             self._finish(job)
 
     def _leave(self) -> None:
-        """Close what a child holds of the server."""
+        """Close the server's descriptors in a child."""
         self._ready.close()
         self._listener.close()
         for job in self._jobs:
@@ -177,7 +177,7 @@ class JobServer:
 
 
 def _receive(client: socket.socket) -> tuple[JobRequest, list[int]]:
-    """A request and the standard streams of the client. OSError or ValueError when either is not whole."""
+    """Return a request and the standard streams of the client; OSError or ValueError if either is incomplete."""
     client.settimeout(_REQUEST_S)
     head, streams, _, _ = socket.recv_fds(client, LENGTH.size, len(STREAMS))
     if len(head) < LENGTH.size or len(streams) < len(STREAMS):
@@ -193,10 +193,10 @@ def _receive(client: socket.socket) -> tuple[JobRequest, list[int]]:
 
 
 def _become(request: JobRequest, streams: list[int]) -> None:
-    """Give this process what the client's process had."""
+    """Give this process the state of the client's process."""
     server = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != server:  # it died before the kernel was asked
+    if os.getppid() != server:  # the server died before the kernel watched it
         os.kill(os.getpid(), signal.SIGKILL)
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -212,7 +212,7 @@ def _become(request: JobRequest, streams: list[int]) -> None:
 
 
 def main(listener: str, *packages: str) -> None:
-    """Import, serve, and in a child run the job."""
+    """Import and serve; in a child, run the job."""
     began = time.time()
     # A signal to the whole process group reaches the jobs through their clients; the server ends by its lifeline.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -222,7 +222,7 @@ def main(listener: str, *packages: str) -> None:
     for package in packages:
         importlib.import_module(f"{package}.warm")
     gc.collect()
-    gc.freeze()  # so that no collection of a child writes to the pages it shares
+    gc.freeze()  # prevents collections in children from writing to shared pages
     import_cpu_s = time.process_time()
     if request := server.serve():
         runpy.run_module(request.package, run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""What the jobs of `trainer` share in a job server: importing this module imports it (`records.job_server`)."""
+"""Imports that the jobs of `trainer` share in a job server (`records.job_server`)."""
 
 import trainer.metrics.token_table
 import trainer.sft.sft

@@ -63,7 +63,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """The step that measures the endpoint ran, and its data cannot decide: the row is marked, never judged."""
+    """The step that measures the endpoint ran, but its data cannot decide: the row is marked, not judged."""
 
     reason: str
 
@@ -90,7 +90,7 @@ def reachable(claim: Claim) -> frozenset[Verdict]:
 
 
 def decide(claim: Claim, effect: Effect) -> Verdict:
-    """The word for a measured effect; its interval must already be at the adjusted level.
+    """Return the verdict of a measured effect, whose interval must already be at the adjusted level.
 
     Off 0 in the published direction or against it: see `words`; else inconclusive. 'Held' requires an interval inside
     the margin, and is refuted by one that is wholly outside. Exact arithmetic agrees where its error is 0.
@@ -124,7 +124,7 @@ def decide(claim: Claim, effect: Effect) -> Verdict:
 
 
 def about_arms(claims: Sequence[Claim]) -> list[Claim]:
-    """Those that experiment arms decide; the others need a whole run."""
+    """Return the claims that experiment arms decide; the others require a whole run."""
     return [claim for claim in claims if isinstance(claim.endpoint, ArmDifference)]
 
 
@@ -134,7 +134,7 @@ def is_of_the_paper_alone(claim: Claim) -> bool:
 
 
 def without_effect(claim: Claim, preset: str) -> Verdict | None:
-    """The verdict of a claim that this preset cannot measure; None when it can try."""
+    """Return the verdict of a claim that this preset cannot measure; None when it can try."""
     nowhere = claim.presets == [] or (claim.endpoint.kind == "none" and claim.presets is None)
     if claim.press_only or nowhere:
         return Verdict.NOT_RUN if claim.cost and not claim.press_only else Verdict.NOT_TESTABLE
@@ -182,7 +182,7 @@ class ClaimVerdict(Stored):
 def judge(
     claims: Sequence[Claim], measure: Measure, *, preset: str, alpha: float = 0.05
 ) -> list[ClaimVerdict]:
-    """Verdict rows of all claims, in their order.
+    """Return the verdict rows of all claims, in their order.
 
     Intervals are drawn at Holm's level within each family, over the claims of it that this run measured.
     """
@@ -256,5 +256,5 @@ def _row(
 
 
 def _finite(value: float | None) -> float | None:
-    """The interval of a single value has no end, and JSON has no infinity."""
+    """Return None for infinity: the interval of a single value is unbounded, and JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""`write_claims`: the verdicts as JSON for the report and as CSV for people."""
+"""`write_claims`: writes the verdicts as JSON for the report and as CSV for people."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = [
 
 
 def write_claims(rows: Sequence[ClaimVerdict], out: Path) -> None:
-    """claims.json with everything, claims.csv with what fits a line."""
+    """Write claims.json with all fields, and claims.csv with those that fit a line."""
     table = [asdict(row) for row in rows]
     write_json(out / "claims.json", table)
     save_table(pd.DataFrame(table)[COLUMNS], out / "claims.csv")

@@ -45,7 +45,7 @@ from records.statistics import (
 )
 
 ENTROPY_CHECKPOINT = LAST
-"""The checkpoint whose tokens the entropy claims are about; the last one scored replaces it where it is absent."""
+"""The checkpoint of the entropy claims; if it is absent, the last scored one replaces it."""
 ONE_RUN = "a statement about this run"
 DAY_S = 86_400.0
 
@@ -79,10 +79,10 @@ def results_of(
 
     Args:
         run: the folder.
-        settings: of the analysis.
+        settings: settings of the analysis.
         reference: published numbers.
         claims: those that will be judged.
-        arms_folder: all records in it are judged with; default: those that the run declares.
+        arms_folder: a folder whose records all count; default: the arms that the run declares.
     """
     phases, scores = run.phases_s(), run.scores()
     return Results(
@@ -170,7 +170,7 @@ def measured_on(results: Results, settings: entropy.Settings) -> Measure:
 
 
 def compare_scores(a: Score, b: Score, settings: entropy.Settings) -> PairedDifference | None:
-    """B - A paired by question; None when the outcomes behind either are not stored."""
+    """Return B - A paired by question; None when the outcomes of either are not stored."""
     if not set(a.questions) & set(b.questions):
         return None
     return paired_difference(
@@ -194,7 +194,7 @@ def find_pair(
 
 
 def _with_rings(scores: list[Score], score: Score) -> Score:
-    """`procedural` is its three rings: take their outcomes where its own are not stored."""
+    """Add the outcomes of the three rings to a score of `procedural` that has none."""
     if score.questions or score.benchmark != "procedural":
         return score
     pooled: dict[str, list[float]] = {}
@@ -209,7 +209,7 @@ def _with_rings(scores: list[Score], score: Score) -> Score:
 def score_difference(
     scores: list[Score], endpoint: e.ScoreDifference, settings: entropy.Settings
 ) -> Effect | None:
-    """Paired difference of two checkpoints of this one run."""
+    """Return the paired difference of two checkpoints of this run."""
     pair = find_pair(scores, endpoint.a, endpoint.b, endpoint.benchmark)
     difference = compare_scores(*pair, settings) if pair else None
     return None if difference is None else _paired_effect(difference, ONE_RUN)
@@ -430,7 +430,7 @@ def zone_lift(tokens: pd.DataFrame, endpoint: e.ZoneLift, settings: entropy.Sett
 
 
 def lexical_lift(tokens: pd.DataFrame, endpoint: e.LexicalLift, settings: entropy.Settings) -> Effect | None:
-    """High share among listed words minus that of the whole zone, per question that has such words."""
+    """Return the high share among listed words minus that of the whole zone, per question with such words."""
     high = entropy.mark_high(tokens, settings.top_entropy_frac)
     label = entropy.lexical(tokens, reflection=endpoint.list == "reflection")
     inside = entropy.zones(tokens, settings.reflection_window) == endpoint.list
@@ -450,7 +450,7 @@ def lexical_lift(tokens: pd.DataFrame, endpoint: e.LexicalLift, settings: entrop
 
 
 def scheduler_ratio(bench: Mapping[str, Any], endpoint: e.SchedulerRatio, confidence: float) -> Effect | None:
-    """Makespan of a over b minus 1, of the workload where the ratio is smallest; unit: workload seed."""
+    """Return the makespan of a over b, minus 1, on the workload with the smallest ratio; unit: workload seed."""
     intervals = [t_interval(r, confidence) for r in makespan_ratios(bench, endpoint.a, endpoint.b).values()]
     if not intervals:
         return None

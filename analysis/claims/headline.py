@@ -1,4 +1,4 @@
-"""The few numbers a reader looks at first: RL3 - SFT per ring, and what is left under each control."""
+"""`difference_rows` and `control_rows`: the headline: RL3 - SFT per ring, and the score under each control."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTROL_LABELS = {
 def difference_rows(
     scores: list[Score], settings: Settings, a: str = ENDS[0], b: str = ENDS[1]
 ) -> list[dict[str, Any]]:
-    """One row per ring that both checkpoints were evaluated on: levels, paired difference, interval, p."""
+    """Return one row per ring with both checkpoints: levels, paired difference, interval, p."""
     rows = []
     for benchmark in (*RINGS, "procedural"):
         pair = find_pair(scores, a, b, benchmark)
@@ -55,13 +55,13 @@ def difference_rows(
 
 
 def control_rows(scores: list[Score], checkpoint: str = LAST) -> list[dict[str, Any]]:
-    """RL3 on `procedural` as it is and under each control that was run; chance last."""
+    """Return RL3 on `procedural` without a control, under each control, and at chance."""
     rows = []
     for control in CONTROLS:
         score = find_score(scores, checkpoint, "procedural", control=control)
         if score is not None:
             rows.append({"label": CONTROL_LABELS[control], "control": control, **_levels(score)})
-    # Of the same questions: the best constant answer of fewer questions is a better one.
+    # For the same questions: the best constant answer of fewer questions scores higher.
     chance = find_score(scores, checkpoint, "procedural", metric="chance")
     if chance is not None:
         rows.append({"label": "chance: best constant", "control": "chance", **_levels(chance)})

@@ -1,4 +1,4 @@
-"""Many comparisons at once: adjusted p values, and intervals that agree with them."""
+"""`holm` and `holm_confidence`: adjusted p values, and intervals that agree with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm-adjusted p values, in the order given: for the declared primary family.
+    """Return Holm-adjusted p values, in the order given, for the declared primary family.
 
     Equal to statsmodels' `multipletests`, which collects all garbage at each call: a second for the claims of a run.
 
@@ -24,10 +24,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_confidence(p_values: Sequence[float], alpha: float = 0.05) -> list[float]:
-    """Confidence level at which each interval must be drawn so that 'off 0' agrees with Holm's test.
+    """Return the confidence level of each interval at which 'off 0' agrees with Holm's test.
 
-    The j-th smallest p of m is tested at alpha / (m - j + 1), and testing stops at the first that fails; the
-    later ones keep the level of the one that failed.
+    The j-th smallest p of m is tested at alpha / (m - j + 1), and testing stops at the first failure; later ones keep
+    the level of the failed one.
 
     >>> [round(level, 4) for level in holm_confidence([0.001, 0.04, 0.9])]  # .05/3, .05/2 fails, .05/2
     [0.9833, 0.975, 0.975]

@@ -1,6 +1,6 @@
-"""Two runs side by side, paired by question: what rose, what fell, and which flips are the grader's alone.
+"""`compare_runs`: two runs, paired by question: what rose, what fell, and which flips come from the grader alone.
 
-Both evaluations are read whole (`analysis.inputs.evaluation`): a samples file that is not the summary's ends the
+It reads both evaluations whole (`analysis.inputs.evaluation`): a samples file that does not match its summary ends the
 command.
 """
 
@@ -34,16 +34,16 @@ BEHAVIOUR = (
     "truncated",
 )
 SHOWN_FACTORS = 12
-"""Equal factors listed on the page by name; the JSON has all."""
+"""Number of equal factors that the page lists by name; the JSON has all."""
 
 
 def compare_runs(
     a: Run, b: Run, checkpoint: str, settings: Settings, *, margin: float, allow_mismatch: bool = False
 ) -> dict[str, Any]:
-    """Every benchmark that both runs evaluated for a checkpoint.
+    """Compare every benchmark of a checkpoint that both runs evaluated.
 
     Raises:
-        ConfigError: A damaged evaluation, nothing in common, or (without `allow_mismatch`) another difference than the
+        ConfigError: A damaged evaluation, nothing in common, or (without `allow_mismatch`) a difference other than the
             model: questions, prompt, tool, grader or data.
     """
     if not (math.isfinite(margin) and 0 < margin < 1):
@@ -98,7 +98,7 @@ def _folder(run: Run, checkpoint: str) -> Path:
 
 
 def verdict(row: Mapping[str, Any], margin: float, alpha: float) -> str:
-    """better, worse, equivalent (interval inside the margin) or no_evidence; better and worse by the adjusted p.
+    """Return better, worse, equivalent (interval inside the margin) or no_evidence, by the adjusted p.
 
     >>> verdict({"p_holm": 0.01, "value": -0.1, "low": -0.15, "high": -0.05}, 0.02, 0.05)
     'worse'
@@ -111,7 +111,7 @@ def verdict(row: Mapping[str, Any], margin: float, alpha: float) -> str:
 
 
 def comparable_scores(a: Sequence[Score], b: Sequence[Score], checkpoint: str) -> list[tuple[Score, Score]]:
-    """Pairs of avg@k scores without a control, same benchmark and temperature, strict grader, with outcomes."""
+    """Return pairs of avg@k scores without a control: same benchmark and temperature, strict grader, with outcomes."""
     pairs = []
     for benchmark in sorted({s.benchmark for s in a if s.checkpoint == checkpoint}):
         left = find_score(list(a), checkpoint, benchmark)
@@ -155,7 +155,7 @@ def _benchmark_row(left: Score, right: Score, settings: Settings) -> dict[str, A
 
 
 def _sample_comparison(left: CheckedEvaluation, right: CheckedEvaluation) -> dict[str, Any]:
-    """Flips, behaviour and lost samples of what avg@k is over; lost samples are in no mean and no flip."""
+    """Compare flips, behaviour and lost samples of the avg@k samples; lost samples are in no mean and no flip."""
     scored = [scored_samples(side.samples) for side in (left, right)]
     kept = [graded(side) for side in scored]
     return {
@@ -170,9 +170,9 @@ def _sample_comparison(left: CheckedEvaluation, right: CheckedEvaluation) -> dic
 
 
 def flips(a: pd.DataFrame, b: pd.DataFrame) -> list[dict[str, Any]]:
-    """Samples whose strict verdict changed between right and not right.
+    """Return samples whose strict verdict changed between right and not right.
 
-    kind grader: the sampled ids are the same, so only the grader can have changed; kind model: they differ.
+    kind grader: the sampled ids are equal, so only the grader can have changed; kind model: they differ.
     """
     columns = [*KEY, "verdict_strict", "ids_hash"]
     words = dict.fromkeys(("benchmark", "control", "problem", "verdict_strict"), object)
@@ -194,7 +194,7 @@ def flips(a: pd.DataFrame, b: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def to_markdown(result: Mapping[str, Any]) -> str:
-    """The comparison as a page of text."""
+    """Format the comparison as a page of text."""
     lines = [f"# {result['b']} against {result['a']} ({result['checkpoint']})", ""]
     if result["mismatches"]:
         lines += [f"Not alike: {'; '.join(result['mismatches'])}. Only what both share is compared.", ""]
@@ -220,7 +220,7 @@ def to_markdown(result: Mapping[str, Any]) -> str:
 
 
 def _identity_lines(identity: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The table of factors: what differs with both values, then what is equal by name."""
+    """Format the factors: those that differ with both values, then equal ones by name."""
     rows = [Factor(what=r["what"], a=r["a"], b=r["b"], blocks=r["blocks"]) for r in identity]
     lines = ["| what was the same | A | B | if it differs |", "|---|---|---|---|"]
     equal = [row for row in rows if row.same]

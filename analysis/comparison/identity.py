@@ -1,4 +1,4 @@
-"""What two evaluations must share to be the same measurement, factor by factor, and what may differ."""
+"""`identity_rows`: factors that two evaluations must share to be the same measurement, and factors that may differ."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Factor:
     a: Any
     b: Any
     blocks: bool
-    """Does a difference make the two incomparable?"""
+    """A difference makes the two incomparable."""
 
     @property
     def same(self) -> bool:
@@ -46,7 +46,7 @@ class Factor:
 
 
 def identity_rows(a: Run, b: Run, left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
-    """Every factor: those that differ and block, then those that differ, then the equal ones."""
+    """Return every factor: those that differ and block, then those that differ, then the equal ones."""
     factors = [
         Factor(
             what="data digest",
@@ -72,14 +72,14 @@ def identity_rows(a: Run, b: Run, left: CheckedEvaluation, right: CheckedEvaluat
 def prompt_factors(
     a: Run, b: Run, left: pd.DataFrame, right: pd.DataFrame, benchmarks: Iterable[str]
 ) -> list[Factor]:
-    """Are the prompt's tokens of each benchmark the same? A difference blocks unless another tokenizer explains it.
+    """Compare the prompt's tokens of each benchmark. A difference blocks unless another tokenizer explains it.
 
     Args:
         a: one run.
         b: the other.
         left: samples of a.
         right: samples of b.
-        benchmarks: names to look at.
+        benchmarks: names of the benchmarks.
     """
     tokenizers = [_checkpoint_file(run, samples, TOKENIZER) for run, samples in ((a, left), (b, right))]
     explained = tokenizers[0] != tokenizers[1] and None not in tokenizers
@@ -95,7 +95,7 @@ def prompt_factors(
 
 
 def reasons(rows: Sequence[Factor]) -> list[str]:
-    """One phrase per factor that blocks.
+    """Return one phrase per factor that blocks.
 
     >>> reasons([Factor(what="rollout.system", a="full", b="brief", blocks=True)])
     ['rollout.system differs (full against brief)']
@@ -108,13 +108,13 @@ def reasons(rows: Sequence[Factor]) -> list[str]:
 
 
 def short(value: Any) -> str:
-    """A value as a cell; digests and long values are cut."""
+    """Format a value as a cell; digests and long values are cut."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return text if len(text) <= 40 else f"{text[:12]}..."
 
 
 def leaves(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """Leaves of nested JSON as (dotted key, value).
+    """Return the leaves of nested JSON as (dotted key, value).
 
     >>> leaves({"a": {"b": 1}, "c": [2]})
     [('a.b', 1), ('c', [2])]
@@ -140,7 +140,7 @@ def _of_summary(
 
 
 def _settings(left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
-    """Leaves of the sections that the samples were made with."""
+    """Return the leaves of the sections that the samples were made with."""
     sides = [
         dict(leaves({name: part for name, part in asdict(side.summary.settings).items() if name != "plans"}))
         for side in (left, right)
@@ -152,7 +152,7 @@ def _settings(left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]
 
 
 def _configs(a: Run, b: Run) -> list[Factor]:
-    """What differs in the configuration of the whole runs: training may, the way to evaluate may not."""
+    """Return differences in the configuration of the whole runs: training may differ, the evaluation may not."""
     sides = [dict(leaves(run.facts.get("config", {}))) for run in (a, b)]
     return [
         Factor(
@@ -168,7 +168,7 @@ def _of(side: Mapping[str, Any], key: str) -> Any:
 
 
 def _file_factors(a: Run, b: Run, left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
-    """Chat template (blocks) and tokenizer of the checkpoints that were evaluated."""
+    """Return chat template (blocks) and tokenizer of the evaluated checkpoints."""
     sides = ((a, left.samples), (b, right.samples))
     return [
         Factor(
@@ -192,7 +192,7 @@ def _plans(left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
 
 
 def _benchmarks(left: CheckedEvaluation, right: CheckedEvaluation) -> list[Factor]:
-    """Digest of the questions and golds of each benchmark, where both summaries record it."""
+    """Return the digest of the questions and golds of each benchmark that both summaries record."""
     tables = [side.summary.benchmarks for side in (left, right)]
     return [
         Factor(

@@ -39,16 +39,16 @@ class Plot:
     """Ascending within a section; equal ones follow by name."""
     title: str
     caption: str
-    """What is shown and how to read it; the paper's figure that it corresponds to."""
+    """Describes the data and how to read the drawing; names the corresponding figure of the paper."""
     absent: str
     """Reason shown where there is no data."""
     table: Callable[[Run, Settings, Reference], pd.DataFrame]
-    """What is plotted; empty when the run does not hold it."""
+    """The plotted data; empty when the run does not hold it."""
     draw: Callable[[pd.DataFrame], Figure]
 
 
 def write(plot: Plot, run: Run, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
-    """Write the CSV and the three pictures; returns its row of the manifest."""
+    """Write the CSV and the three pictures; return the figure's row of the manifest."""
     table = plot.table(run, settings, reference)
     save_table(table, out / "data" / f"{plot.name}.csv")
     with style.styled():

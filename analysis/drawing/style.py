@@ -1,4 +1,4 @@
-"""How figures look and how they are written: colour-blind safe, the same bytes for the same numbers."""
+"""`styled` and `save`: colour-blind safe figures, with equal bytes for equal numbers."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ CHECKPOINT_LABELS = {stage.name: stage.label for stage in STAGES}
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The style, for the time of one drawing; the caller's settings come back after it."""
+    """Apply the style during one drawing, then restore the caller's settings."""
     with mpl.rc_context(RC):
         yield
 
 
 def new_figure(rows: int = 1, columns: int = 1, height: float = 2.6) -> tuple[Figure, list[Axes]]:
-    """A figure of the full width and its axes, row by row. No global state, so no window and no leak."""
+    """Return a full-width figure and its axes, row by row, without global state: no window and no leak."""
     figure = Figure(figsize=(FULL_WIDTH, height * rows))
     grid = figure.subplots(rows, columns, squeeze=False)
     return figure, [axes for line in grid for axes in line]
@@ -90,7 +90,7 @@ def save(figure: Figure, folder: Path, name: str, title: str) -> None:
         "png": {"Title": title, "Software": None},
         "svg": {"Title": title, "Creator": None, "Date": None},
     }
-    # The layout is solved once and kept: solving it per format costs a second each.
+    # The layout is computed once: computing it per format costs a second each.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for suffix in FORMATS:
@@ -100,7 +100,7 @@ def save(figure: Figure, folder: Path, name: str, title: str) -> None:
 
 
 def no_data(reason: str) -> Figure:
-    """A figure that shows why there is no data, so that a declared output always exists."""
+    """Return a figure with the reason for missing data, so that a declared output always exists."""
     figure, (axes,) = new_figure(height=1.2)
     axes.axis("off")
     axes.text(0.5, 0.5, f"No data: {reason}", ha="center", va="center", color=MUTED, transform=axes.transAxes)
@@ -108,7 +108,7 @@ def no_data(reason: str) -> Figure:
 
 
 def mark_stages(axes: Axes, steps: pd.Series, stages: pd.Series, *, label: bool = False) -> None:
-    """A vertical line before the first step of each stage but the first, and the stage's name on top."""
+    """Draw a line with the stage's name before the first step of each stage except the first."""
     firsts = steps.groupby(stages.to_numpy(), sort=False).min()
     for number, (stage, step) in enumerate(firsts.items()):
         if number:
@@ -153,7 +153,7 @@ def whiskers(
 ) -> None:
     """Points with intervals from columns value, low, high."""
     value, low, high = (table[name].to_numpy(dtype=float) for name in ("value", "low", "high"))
-    # Rounding can leave a mean outside its own interval by a last digit.
+    # Rounding can put a mean outside its own interval by a last digit.
     error = [np.clip(value - low, 0, None), np.clip(high - value, 0, None)]
     style = {"fmt": marker, "color": color, "label": label, "markersize": 5, "capsize": 2.5, "linewidth": 1.3}
     if horizontal:

@@ -1,4 +1,4 @@
-"""Effect sizes and agreement of sets and labels."""
+"""`cliffs_delta`, `jaccard`, `cohen_kappa`: effect sizes and agreement of sets and labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import stats
 
 
 def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
-    """P(b > a) - P(b < a) over all pairs: an effect size in [-1, 1] without units.
+    """Return P(b > a) - P(b < a) over all pairs: an effect size in [-1, 1] without units.
 
     >>> cliffs_delta([1, 2], [3, 4]), cliffs_delta([1, 2], [1, 2])
     (1.0, 0.0)
@@ -23,7 +23,7 @@ def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def jaccard(a: set[Hashable], b: set[Hashable]) -> float:
-    """Shared share of two sets; two empty sets agree wholly.
+    """Return the shared part of two sets; two empty sets agree fully.
 
     >>> jaccard({1, 2, 3}, {2, 3, 4})
     0.5
@@ -33,9 +33,9 @@ def jaccard(a: set[Hashable], b: set[Hashable]) -> float:
 
 
 def cohen_kappa(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """Agreement of two labellings beyond chance; 1 is full, 0 is what chance gives.
+    """Return the agreement of two labellings beyond chance: 1 is full agreement, 0 is chance.
 
-    Both labellings constant and equal leave nothing to agree on: 0.
+    Two equal constant labellings give 0.
 
     >>> cohen_kappa([True, True, False, False], [True, False, False, False])
     0.5

@@ -1,7 +1,7 @@
-"""Controls of the entropy study: what else could make the first tokens after a tool response uncertain?
+"""`controls`: other causes of uncertainty in the first tokens after a tool response.
 
-A control that holds no tokens, or the very tokens of its contrast, decides nothing: it is marked with
-the reason and never judged. Two rows that are one measurement would count twice in Holm's family.
+A control without tokens, or with the same tokens as its contrast, decides nothing: it is marked with the reason and
+not judged. Two rows of one measurement would count twice in Holm's family.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from analysis.inputs.samples import TRAJECTORY
 from records import statistics
 
 MIN_QUESTIONS = 5
-"""The least number of questions for a contrast; fewer do not represent questions like these."""
+"""The least number of questions for a contrast; fewer do not represent similar questions."""
 LATER_TURNS = "later_turn_start"
 FIRST_TURN = "first_turn_start"
 
 
 @dataclass(frozen=True, slots=True)
 class NotAvailable:
-    """Why a contrast cannot be made of these tokens."""
+    """The reason why these tokens allow no contrast."""
 
     reason: str
 
 
 def position_in_turn(tokens: pd.DataFrame) -> pd.Series:
-    """Place of each token in its turn, from 0."""
+    """Return the position of each token in its turn, from 0."""
     return tokens.groupby([*TRAJECTORY, "turn"]).cumcount()
 
 
 def guarded_contrast(
     tokens: pd.DataFrame, a: str, b: str, settings: Settings
 ) -> dict[str, Any] | NotAvailable:
-    """Mean entropy in zone b minus zone a; not where one of them is nothing but the starts of first turns.
+    """Return mean entropy in zone b minus zone a, unless one of them holds only starts of first turns.
 
-    Reasoning that lies wholly within the first W tokens of a turn is no 'other reasoning': the difference would be that
-    of two kinds of turn start.
+    Reasoning wholly within the first W tokens of a turn is no 'other reasoning': the difference would compare two kinds
+    of turn start.
     """
     zone = zones(tokens, settings.reflection_window)
     for name in (a, b):
@@ -59,9 +59,9 @@ def guarded_contrast(
 
 
 def turn_start_contrast(tokens: pd.DataFrame, settings: Settings) -> dict[str, Any] | NotAvailable:
-    """Reflection minus the same positions of later turns without a tool response, paired by question.
+    """Return reflection minus the same positions of later turns without a tool response, paired by question.
 
-    Both are starts of later turns, so what differs is that a tool has answered. The difference is taken position by
+    Both are starts of later turns, so they differ only by the tool's answer. The difference is taken position by
     position: one side may be short, and entropy falls along a turn.
     """
     place = position_in_turn(tokens)
@@ -93,7 +93,7 @@ CONTRASTS = (("forking", "reflection"), ("coding", "forking"))
 
 
 def contrasts_of(tokens: pd.DataFrame, settings: Settings) -> dict[str, list[dict[str, Any]]]:
-    """What entropy.json holds: the contrasts that can be made, those that cannot with the reason, the controls."""
+    """Return the content of entropy.json: contrasts, contrasts that are not available with the reason, controls."""
     found = {pair: guarded_contrast(tokens, *pair, settings) for pair in CONTRASTS}
     return {
         "contrasts": [one for one in found.values() if not isinstance(one, NotAvailable)],
@@ -107,7 +107,7 @@ def contrasts_of(tokens: pd.DataFrame, settings: Settings) -> dict[str, list[dic
 
 
 def controls(tokens: pd.DataFrame, settings: Settings) -> list[dict[str, Any]]:
-    """Every control of reflection against other reasoning, with its numbers or the reason why there are none."""
+    """Return every control of reflection against other reasoning, with its numbers or the reason for their absence."""
     zone = zones(tokens, settings.reflection_window)
     start = (
         (zone == "forking") & tokens["distance"].isna() & (tokens["turn"] == 0)
@@ -132,11 +132,10 @@ def _row(name: str, found: Mapping[str, Any] | NotAvailable) -> dict[str, Any]:
 
 
 def zone_lift(tokens: pd.DataFrame, zone: str, settings: Settings) -> dict[str, float] | None:
-    """How over-represented a zone is among the high-entropy tokens: lift, interval, bootstrap p against 1.
+    """Return how over-represented a zone is among the high-entropy tokens: lift, interval, bootstrap p against 1.
 
-    Lift is the zone's share of high tokens over the share of high tokens overall
-    (`analysis.entropy.entropy.shares`). p is
-    twice the smaller share of resamples of questions on one side of 1, counting one more, so that it is never 0.
+    Lift is the zone's share of high tokens over the share of high tokens overall (`analysis.entropy.entropy.shares`).
+    p is twice the smaller share of resamples of questions on one side of 1, counting one more, so it is never 0.
     """
     high = mark_high(tokens, settings.top_entropy_frac).to_numpy()
     inside = (zones(tokens, settings.reflection_window) == zone).to_numpy()

@@ -1,9 +1,9 @@
-"""Which tokens a policy is unsure of: forking, reflection and coding tokens (paper section 5.4), with numbers.
+"""`study`: the tokens that a policy is unsure of: forking, reflection and coding tokens (paper section 5.4).
 
-The paper shows two coloured traces; the definitions below make the same words countable. Input is a token table:
+The paper shows two coloured traces; the definitions below make the same tokens countable. The input is a token table:
 one row per sampled token with the entropy of its position over the full vocabulary, nats, T = 1.
 
-- high: among the top 20% of its own trajectory (ceil; ties to the earlier token).
+- high: among the top 20% of its trajectory (ceil; ties to the earlier token).
 - reflection zone: reasoning tokens among the first W after a tool response.
 - forking: high reasoning tokens outside that zone; reflection: high ones inside; coding: high ones in tool calls.
 
@@ -32,18 +32,18 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4)
 WINDOWS = (1, 2, 4, 8, 12, 16, 24, 32, 64)
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99)
 PROFILE_LENGTH = 48
-"""Distances shown in the profile."""
+"""Number of distances in the profile."""
 PROFILE_MIN_QUESTIONS = 5
-"""A distance reached by fewer questions is left out."""
+"""The profile leaves out a distance that fewer questions reach."""
 MIN_COUNT = 5
-"""Tokens rarer than this do not enter the list of tokens with the highest and lowest mean entropy."""
+"""Tokens rarer than this are not in the list of tokens with the highest and lowest mean entropy."""
 
 Floats = statistics.Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The analysis section of the configuration, as far as the entropy study reads it."""
+    """The analysis section of the configuration, as far as the entropy study uses it."""
 
     top_entropy_frac: float = 0.2
     num_trajectories: int = 64
@@ -78,7 +78,7 @@ def mark_high(tokens: pd.DataFrame, frac: float) -> pd.Series:
 
 
 def mark_high_shared(tokens: pd.DataFrame, frac: float) -> pd.Series:
-    """The same share, but of all tokens pooled: one threshold for every trajectory (arXiv 2506.01939)."""
+    """Return the same mark with one threshold for the tokens of all trajectories (arXiv 2506.01939)."""
     count = int(np.ceil(frac * len(tokens) - 1e-9))
     order = np.argsort(-tokens["entropy"].to_numpy(), kind="stable")[:count]
     high = np.zeros(len(tokens), dtype=bool)
@@ -87,7 +87,7 @@ def mark_high_shared(tokens: pd.DataFrame, frac: float) -> pd.Series:
 
 
 def zones(tokens: pd.DataFrame, window: int) -> pd.Series:
-    """Where each token stands, whatever its entropy: forking, reflection, coding, answer or other.
+    """Return the zone of each token, independent of its entropy: forking, reflection, coding, answer or other.
 
     `distance` counts tokens since the last tool response; 0 is the first token after it.
     """
@@ -152,8 +152,8 @@ def _quantiles(drawn: Floats, confidence: float) -> tuple[Floats, Floats]:
 def profile(tokens: pd.DataFrame, settings: Settings, length: int = PROFILE_LENGTH) -> pd.DataFrame:
     """Mean entropy of reasoning tokens against their distance from the tool response, split by its status.
 
-    The series `first_turn` is the comparison that matters: reasoning tokens of the first turn at the same distance
-    from the start of their turn. Where it is as high, the rise is a turn starting and not a tool answering.
+    The series `first_turn` is the control: reasoning tokens of the first turn at the same distance from the start of
+    their turn. If it is as high, the rise comes from the start of a turn and not from the tool.
 
     Returns:
         Columns series (ok, error, first_turn), distance, mean, low, high, num_tokens, num_questions.
@@ -228,7 +228,7 @@ def contrast_of(left: pd.Series, right: pd.Series, a: str, b: str, settings: Set
 
 
 def sweeps(tokens: pd.DataFrame, settings: Settings) -> pd.DataFrame:
-    """Lift of each zone for every threshold, window and kind of threshold: does the finding hang on a choice?"""
+    """Return the lift of each zone for every threshold, window and kind of threshold, to show which choice matters."""
     rows = []
     grid = [("own", frac, settings.reflection_window) for frac in THRESHOLDS]
     grid += [("shared", frac, settings.reflection_window) for frac in THRESHOLDS]
@@ -241,7 +241,7 @@ def sweeps(tokens: pd.DataFrame, settings: Settings) -> pd.DataFrame:
 
 
 def label_agreement(tokens: pd.DataFrame, high: pd.Series, window: int) -> pd.DataFrame:
-    """How well word lists agree with entropy among reasoning tokens.
+    """Return the agreement of word lists with entropy among reasoning tokens.
 
     precision: share of labelled tokens that are high; recall: share of high tokens that are labelled; lift:
     precision over the share of high tokens; kappa: agreement beyond chance.
@@ -271,7 +271,7 @@ def label_agreement(tokens: pd.DataFrame, high: pd.Series, window: int) -> pd.Da
 
 
 def lexical(tokens: pd.DataFrame, *, reflection: bool) -> pd.Series:
-    """Which tokens touch a listed word, turn by turn."""
+    """Return which tokens touch a listed word, turn by turn."""
     labels = pd.Series(False, index=tokens.index)
     for _, turn in tokens.groupby([*TRAJECTORY, "turn"], sort=False):
         labels.loc[turn.index] = np.array(label_tokens(turn["text"].tolist(), reflection=reflection))
@@ -279,7 +279,7 @@ def lexical(tokens: pd.DataFrame, *, reflection: bool) -> pd.Series:
 
 
 def extreme_tokens(tokens: pd.DataFrame, num: int = 30, min_count: int = MIN_COUNT) -> pd.DataFrame:
-    """Tokens with the highest and the lowest mean entropy among those seen often enough (for word lists)."""
+    """Return the frequent tokens with the highest and the lowest mean entropy, for word lists."""
     table = tokens.groupby("token_id").agg(
         text=("text", "first"), num=("entropy", "size"), mean_entropy=("entropy", "mean")
     )
@@ -344,7 +344,7 @@ def _same_text(left: pd.DataFrame, right: pd.DataFrame, frac: float) -> dict[str
     both = left.assign(high=mark_high(left, frac)).merge(
         right.assign(high=mark_high(right, frac)), on=[*key, "token_id"], suffixes=("_a", "_b")
     )
-    # The same ids by chance at a few positions are not the same text.
+    # A few equal ids by chance do not make the same text.
     if len(both) < 0.9 * min(len(left), len(right)):
         return {"same_text": False, "top_overlap": None, "token_change_mean": None}
     sets = [set(both.index[both[f"high_{side}"]]) for side in ("a", "b")]
@@ -353,7 +353,7 @@ def _same_text(left: pd.DataFrame, right: pd.DataFrame, frac: float) -> dict[str
 
 
 def study(tokens: pd.DataFrame, settings: Settings) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """The whole study of one checkpoint's token table.
+    """Run the whole study of one checkpoint's token table.
 
     Returns:
         Numbers for JSON, and tables for CSV by name.

@@ -1,4 +1,4 @@
-"""Writing the entropy study: JSON, CSV, and the coloured traces."""
+"""`write_study`: writes the entropy study as JSON, CSV and coloured traces."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A coloured trace of a few trajectories as one HTML page without outside parts (the paper's figures 10 and 11).
+"""`trace_page`: coloured traces of a few trajectories as one self-contained HTML page (the paper's figures 10 and 11).
 
-Which trajectories are shown is drawn by seed among those of a kind, never picked for effect.
+A seeded draw selects the trajectories of each kind.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def choose_traces(tokens: pd.DataFrame, seed: int) -> list[tuple[str, Key]]:
 def trace_page(
     tokens: pd.DataFrame, settings: Settings, responses: Mapping[tuple[str, str, int, int], str], run: str
 ) -> str:
-    """The page.
+    """Render the page.
 
     Args:
         tokens: Token table of one checkpoint.

@@ -1,7 +1,7 @@
-"""Words that mark a fork in the reasoning or a look back at a tool response: a label independent of entropy.
+"""`label_tokens`: words that mark a fork in the reasoning or a look back at a tool response, independent of entropy.
 
 The list follows the examples of the paper (section 5.4, figures 10 and 11) and of the 80/20 paper
-(arXiv 2506.01939); it was fixed before any run was looked at.
+(arXiv 2506.01939); it was fixed before any run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ REFLECTION = (
 
 
 def pattern(words: Sequence[str]) -> re.Pattern[str]:
-    """Whole words or phrases, longest first, whatever the case and the white space between words.
+    """Match whole words or phrases, longest first, with any case and any white space between words.
 
     >>> [m.group() for m in pattern(("but", "but before")).finditer("But  before: butter")]
     ['But  before']
@@ -69,10 +69,10 @@ _REFLECTION = pattern(REFLECTION)
 
 
 def label_tokens(texts: Sequence[str], *, reflection: bool = False) -> list[bool]:
-    """Which tokens touch a listed word, when the pieces of one turn are read as one text.
+    """Return which tokens touch a listed word, when the pieces of one turn are read as one text.
 
-    A word cut into several pieces labels them all; the blank before a word belongs to the piece but not to the
-    word, so a piece that holds only the blank stays unlabelled.
+    A word cut into several pieces labels them all. The blank before a word belongs to the piece but not to the word,
+    so a piece that holds only the blank stays unlabelled.
 
     Args:
         texts: Text of each token, in order.

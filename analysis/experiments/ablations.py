@@ -1,4 +1,4 @@
-"""The ablation page: contrasts of the arms with intervals on four axes, variants, doses, in one self-contained page."""
+"""`write_ablations`: the page with contrasts of the arms on four axes, variants and doses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from records.files import write_text
 BASELINE = "roc_paper"
 FAILED = "tool_error_frac_correct"
 STAGES = (("same_steps", "staged", "changing stages, at as many steps"),)
-"""a, b, what b - a isolates."""
+"""a, b, and the effect that b - a isolates."""
 CLIPPED = ("roc_paper", "updates_8", "updates_8_clip_020")
 """Arms with 1 and 8 updates per step; clip_020 has the lower bound on both sides."""
 
@@ -52,7 +52,7 @@ def write_ablations(
         passes: pass@k of the sampling grid (`analysis.experiments.sampling_grid.table_of`); may be empty.
         settings: confidence.
         out: folder of the page.
-        name: what the run is called.
+        name: name of the run.
 
     Raises:
         ConfigError: there is no record.
@@ -154,7 +154,7 @@ def sentences(records: Sequence[ArmRecord], confidence: float) -> list[str]:
 
 
 def reading(found: ArmContrast) -> str:
-    """The interval in words.
+    """Describe the interval.
 
     >>> reading(ArmContrast(value=0.1, low=-0.1, high=0.3, p=0.2, num_pairs=3, by_origin=(0.1,)))
     'not distinguished from 0'
@@ -167,7 +167,7 @@ def reading(found: ArmContrast) -> str:
 
 
 def clip_grid(records: Sequence[ArmRecord], confidence: float) -> Grid:
-    """How often each side of the clip acts, and what raising the upper bound does."""
+    """Return how often each side of the clip acts, and the effect of a higher upper bound."""
     arms = by_arm(records)
     rows = []
     for name in (name for name in CLIPPED if name in arms):

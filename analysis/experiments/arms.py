@@ -1,4 +1,4 @@
-"""Experiment arms compared: paired by SFT checkpoint and seed, at equal steps and at equal cost in three other units.
+"""`difference` and `at_equal_cost`: experiment arms, paired by SFT checkpoint and seed, at equal steps and equal cost.
 
 Two arms are compared on the (origin, seed) pairs that both have. A pair shares SFT checkpoint, problem order and seeds.
 The unit of inference is the SFT checkpoint: pairs of one checkpoint are averaged first.
@@ -26,12 +26,12 @@ from records.errors import ConfigError
 from records.statistics import t_interval
 
 AXES = {"step": "steps", "rollouts": "rollouts", "sampled_tokens": "sampled tokens", "seconds": "seconds"}
-"""Unit of cost in a curve -> what it is called."""
+"""Unit of cost in a curve -> its name."""
 SMOOTH = 3
-"""Steps that a point of a curve is averaged over before two curves are compared."""
+"""Steps over which a point of a curve is averaged before two curves are compared."""
 
 MIN_ORIGINS = 3
-"""SFT checkpoints for an interval over them: two that happen to agree would look certain."""
+"""Fewest SFT checkpoints for an interval over them: two that agree by chance would look certain."""
 POWER = 0.8
 """Power of the smallest effect that a table prints."""
 
@@ -44,7 +44,7 @@ ENDPOINTS = {
     "recovery_frac": "recovers",
     "groups_all_right_frac": "groups all right",
 }
-"""Endpoints fixed beforehand -> heading."""
+"""Predefined endpoints -> heading."""
 LENGTHS = {"response_len_correct_mean", "tokens_after_first_error_mean"}
 """Endpoints in tokens; the others are shares."""
 
@@ -83,7 +83,7 @@ class ArmContrast:
     p: float | None
     num_pairs: int
     by_origin: tuple[float, ...]
-    """Mean over the pairs of each SFT checkpoint; pairs that share one are not independent of it."""
+    """Mean over the pairs of each SFT checkpoint; pairs of one checkpoint are not independent."""
     smallest: float = math.inf
     """Smallest effect that this many units with this spread show with power `POWER`; inf with a single unit."""
 
@@ -128,7 +128,7 @@ def untouched_teacher(records: Sequence[ArmRecord]) -> list[ArmRecord]:
 
 
 def origin_name(origin: str) -> str:
-    """An origin without its machine.
+    """Return an origin without its machine.
 
     >>> origin_name("sft_seed_1@amd"), origin_name("main")
     ('sft_seed_1', 'main')
@@ -137,12 +137,12 @@ def origin_name(origin: str) -> str:
 
 
 def read_arms(paths: Iterable[Path]) -> list[ArmRecord]:
-    """The records in some files. Raises ConfigError when a file is none."""
+    """Read the records in some files; ConfigError when a file is none."""
     return [ArmRecord.load(path) for path in paths]
 
 
 def read_run_arms(run: Run) -> list[ArmRecord]:
-    """Records of the arms that a run declares.
+    """Return the records of the arms that a run declares.
 
     Raises:
         ConfigError: a record is of another run, or started from another SFT checkpoint.
@@ -161,7 +161,7 @@ def read_run_arms(run: Run) -> list[ArmRecord]:
 
 
 def by_arm(records: Sequence[ArmRecord]) -> dict[str, ArmRuns]:
-    """Arm -> its runs."""
+    """Return arm -> its runs."""
     found: dict[str, dict[tuple[str, int], ArmRecord]] = {}
     for record in records:
         found.setdefault(record.arm, {})[record.pair] = record
@@ -200,10 +200,10 @@ def difference(
 
 
 def over_origins(found: ArmContrast, confidence: float) -> ArmContrast | None:
-    """The same with SFT checkpoints as the unit: Student's over their means; None below `MIN_ORIGINS` of them.
+    """Return the contrast with SFT checkpoints as the unit: Student's over their means; None below `MIN_ORIGINS`.
 
-    Seeds of one checkpoint share its peculiarities, so the interval over pairs holds for these checkpoints only.
-    This one holds for checkpoints trained alike. Means 1, 2, 3 of two pairs each: 2 -+ 4.303 / sqrt(3).
+    Seeds of one checkpoint share its peculiarities, so the interval over pairs holds for these checkpoints only; this
+    one holds for checkpoints trained alike. Means 1, 2, 3 of two pairs each: 2 -+ 4.303 / sqrt(3).
 
     >>> pairs = {(origin, seed): mean for origin, mean in (("a", 1.0), ("b", 2.0), ("c", 3.0)) for seed in (0, 1)}
     >>> found = difference(dict.fromkeys(pairs, 0.0), pairs, 0.95)
@@ -256,17 +256,17 @@ def smallest_effect(values: np.ndarray, confidence: float) -> float:
 
 
 def _p_of(differences: np.ndarray) -> float:
-    """Student's test against 0; 1 where all are equal up to rounding, for then there is no spread to judge by."""
+    """Return p of Student's test against 0; 1 where all differences are equal up to rounding, without spread."""
     return 1.0 if float(np.ptp(differences)) < 1e-12 else float(stats.ttest_1samp(differences, 0.0)[1])
 
 
 def endpoint(arm: ArmRuns, name: str) -> dict[tuple[str, int], float]:
-    """One endpoint of an arm's runs; runs without a case of it are left out."""
+    """Return one endpoint of an arm's runs; runs without a case of it are left out."""
     return {pair: record.endpoints[name] for pair, record in arm.items() if name in record.endpoints}
 
 
 def at_equal_cost(a: ArmRuns, b: ArmRuns, axis: str, confidence: float) -> ArmContrast | None:
-    """Accuracy of raw training rollouts, b - a, where the cheaper of each pair ends.
+    """Return accuracy of raw training rollouts, b - a, where the cheaper of each pair ends.
 
     Curves are averaged over `SMOOTH` steps and read between their points. Off the step axis the two arms are then at
     different steps and meet different problems, which no interval over seeds of one order covers.
@@ -321,7 +321,7 @@ def curve_table(records: Sequence[ArmRecord]) -> pd.DataFrame:
 
 
 def shown(name: str, value: float, *, signed: bool = False) -> str:
-    """A value of an endpoint as a cell: percent for shares, tokens for lengths.
+    """Format a value of an endpoint as a cell: percent for shares, tokens for lengths.
 
     >>> shown("accuracy", 0.1234, signed=True), shown("response_len_correct_mean", 61.24)
     ('+12.3', '61.2')

@@ -1,4 +1,4 @@
-"""Dose and response: RoC minus random selection against noise from outside and from the teacher."""
+"""`draw`: dose and response: RoC minus random selection against random failures and against the teacher's errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checkpoints at several temperatures and numbers of samples: does training teach, or only sharpen?
+"""`table_of`: pass@k of checkpoints at several temperatures, to separate new ability from sharpening.
 
 A run's grid/MEMBER/summary.json holds k outcomes per question and temperature; pass@1 ... pass@k are unbiased estimates
-from those same samples. MEMBER is a checkpoint of the run, or another origin's SFT checkpoint.
+from the same samples. MEMBER is a checkpoint of the run, or another origin's SFT checkpoint.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "n
 
 
 def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
-    """One row per member, ring, temperature and k; empty when nothing is stored.
+    """Return one row per member, ring, temperature and k; empty when nothing is stored.
 
     Args:
-        stored: a folder with one folder and summary per member, or the CSV that was written of them.
+        stored: a folder with one folder and summary per member, or its CSV.
         settings: confidence, and the seed of the bootstrap over questions.
 
     Raises:
@@ -61,7 +61,7 @@ def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
 
 
 def pass_rows(member: str, score: Score, settings: Settings) -> list[dict[str, object]]:
-    """pass@k of one score's outcomes for k = 1, 2, 4, ... with intervals over questions.
+    """Return pass@k of one score's outcomes for k = 1, 2, 4, ... with intervals over questions.
 
     >>> from records.evaluation import Score
     >>> score = Score(checkpoint="sft", benchmark="procedural", metric="avg@2", temperature=1.0, control="none",
@@ -95,7 +95,7 @@ def pass_rows(member: str, score: Score, settings: Settings) -> list[dict[str, o
 
 
 def grid_of(table: pd.DataFrame) -> Grid:
-    """All rings together: each member at each temperature, pass@1 to pass@k."""
+    """Return each member at each temperature, all rings together, pass@1 to pass@k."""
     pooled = table[table["benchmark"] == POOLED]
     sizes = sorted(set(pooled["k"]))
     groups: dict[str, list[list[str]]] = {}
@@ -104,7 +104,7 @@ def grid_of(table: pd.DataFrame) -> Grid:
     for temperature, member in product(sorted(set(pooled["temperature"])), members):
         part = pooled[(pooled["temperature"] == temperature) & (pooled["member"] == member)]
         by_k: dict[int, Any] = {row.k: row for row in part.itertuples()}
-        # A lost sample leaves a question, and so its checkpoint, one power of 2 short.
+        # A lost sample makes the largest k of its question, and so of its checkpoint, one power of 2 smaller.
         rows = [by_k.get(k) for k in sizes]
         cells = [f"{100 * r.value:.1f} [{100 * r.low:.1f}, {100 * r.high:.1f}]" if r else DASH for r in rows]
         headroom = f"{100 * (rows[-1].value - rows[0].value):.1f}" if rows[0] and rows[-1] else DASH

@@ -1,4 +1,4 @@
-"""Arms on four axes: who is ahead depends on what a step costs (the paper's Figure 9 has steps alone)."""
+"""`PLOT`: arms on four units of cost, which decide the ranking (the paper's Figure 9 has steps alone)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
 
 
 def table_of(records: Sequence[ArmRecord]) -> pd.DataFrame:
-    """The same from records."""
+    """Return the same rows from records."""
     return curve_table([record for record in records if record.arm in MAIN_ARMS])
 
 

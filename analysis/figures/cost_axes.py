@@ -1,4 +1,4 @@
-"""Accuracy against steps, rollouts, sampled tokens and seconds: a step is no unit of cost."""
+"""`PLOT`: accuracy against steps, rollouts, sampled tokens and seconds, because a step is no unit of cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RL3 minus SFT on each ring, paired by question, with the controls below: the headline of the report."""
+"""`PLOT`: RL3 minus SFT on each ring, paired by question, with the controls: the headline of the report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Left: differences against 0. Right: what is left of RL3's score under each control."""
+    """Draw differences against 0 on the left, and RL3's score under each control on the right."""
     figure, (left, right) = style.new_figure(1, 2, height=2.4)
     for axes, kind, color in ((left, "difference", style.BLUE), (right, "level", style.GREEN)):
         part = table[table["kind"] == kind].reset_index(drop=True)

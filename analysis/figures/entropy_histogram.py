@@ -1,4 +1,4 @@
-"""How uncertain the sampled tokens are, by segment (the paper's section 5.4; arXiv 2506.01939, figure 2)."""
+"""`PLOT`: the entropy of sampled tokens, by segment (the paper's section 5.4; arXiv 2506.01939, figure 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mean entropy against the distance from the tool response: are there reflection tokens?"""
+"""`PLOT`: mean entropy against the distance from the tool response, to show reflection tokens."""
 
 from __future__ import annotations
 

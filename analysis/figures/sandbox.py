@@ -1,4 +1,4 @@
-"""Throughput of the code sandbox (the paper's figure 6 has no numbers beyond 45K calls per step and 0.3 s)."""
+"""`PLOT`: throughput of the code sandbox (the paper's figure 6 has no numbers beyond 45K calls per step and 0.3 s)."""
 
 from __future__ import annotations
 

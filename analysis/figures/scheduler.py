@@ -1,4 +1,4 @@
-"""Simulated rollout makespan of every scheduling policy (the paper's figure 7 has no numbers)."""
+"""`PLOT`: simulated rollout makespan of every scheduling policy (the paper's figure 7 has no numbers)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.report.bench_tables import scheduler_bench, scheduler_rows
 
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
-    """Makespans, and the same relative to ours and to the lower bound."""
+    """Return makespans, also relative to the suite's policy and to the lower bound."""
     return scheduler_rows(scheduler_bench(run))
 
 

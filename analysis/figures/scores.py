@@ -1,4 +1,4 @@
-"""Score of every checkpoint on every ring, beside the published scores of the same stages."""
+"""`PLOT`: score of every checkpoint on every ring, and the published scores of the same stages."""
 
 from __future__ import annotations
 

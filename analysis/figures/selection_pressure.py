@@ -1,4 +1,4 @@
-"""What RoC selects: mean penalty of correct rollouts before and after selection, and who is left to learn from."""
+"""`PLOT`: mean penalty of correct rollouts before and after RoC's selection, and groups without a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accuracy, length, tool errors and truncation over the RL steps (the paper's figures 4 and 8)."""
+"""`PLOT`: accuracy, length, tool errors and truncation over the RL steps (the paper's figures 4 and 8)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One evaluation folder, believed only as a whole: the samples are those of the summary, and give its outcomes.
+"""`read_evaluation`: one evaluation folder, whose samples must match the summary and give its outcomes.
 
-A summary names the sha256 of its samples, and holds the outcomes behind every average. Both are checked, so that a
-broken, cut, doubled or exchanged file ends in one line and never in a number.
+A summary names the sha256 of its samples, and holds the outcomes of every average. Both are checked, so that a broken,
+cut, duplicated or exchanged file ends in one line and never in a number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from records.statistics import pass_at_k_by_question, pass_hat_k_by_question
 from records.verdict import VerdictKind, reward_of
 
 UNSAMPLED = frozenset({"shuffled_golds", "mute"})
-"""Controls that regrade stored answers, or sample nothing: their outcomes are not in the samples file."""
+"""Controls that regrade stored answers, or sample nothing: the samples file does not hold their outcomes."""
 REMEDY = "evaluate the checkpoint again with python -m evaluation run"
 
 
@@ -52,10 +52,10 @@ def read_evaluation(folder: Path) -> CheckedEvaluation:
 
 
 def check_published(found: CheckedEvaluation) -> None:
-    """What only a page of all scores shows: intervals around their values, pass@k of the outcomes.
+    """Check what a page of all scores requires: intervals around their values, pass@k of the outcomes.
 
     Raises:
-        ConfigError: A row disagrees with the outcomes beside it.
+        ConfigError: A row disagrees with its outcomes.
     """
     path = found.folder / SUMMARY
     outcomes: dict[tuple[object, ...], list[Outcomes]] = {}
@@ -78,7 +78,7 @@ def check_published(found: CheckedEvaluation) -> None:
 
 
 def _check_whole(found: CheckedEvaluation) -> None:
-    """Every question has the samples 0 to k - 1 that its plan asks for."""
+    """Check that every question has the samples 0 to k - 1 of its plan."""
     path = found.folder / SAMPLES
     counts = _plan_counts(found.summary.settings.plans, found.folder / SUMMARY)
     for about, part in _parts(found.samples):
@@ -99,7 +99,7 @@ def _check_whole(found: CheckedEvaluation) -> None:
 
 
 def _check_outcomes(found: CheckedEvaluation) -> None:
-    """The samples give the outcomes of every average of the summary, and no other question has samples."""
+    """Check that the samples give the outcomes of every average of the summary, and that no other question has any."""
     path = found.folder / SUMMARY
     checkpoint = str(found.samples["checkpoint"].iloc[0])
     counts = _plan_counts(found.summary.settings.plans, path)
@@ -134,7 +134,7 @@ def _check_outcomes(found: CheckedEvaluation) -> None:
 
 
 def _plan_counts(plans: object, path: Path) -> dict[tuple[str, str, float], set[int]]:
-    """(benchmark, control, T) -> samples a question may have: k, and deep_k where some have more."""
+    """Return (benchmark, control, T) -> samples that a question may have: k, and deep_k where some have more."""
     counts: dict[tuple[str, str, float], set[int]] = {}
     try:
         for plan in plans:  # type: ignore[attr-defined]
@@ -156,7 +156,7 @@ def _parts(samples: pd.DataFrame) -> Iterator[tuple[tuple[str, str, float], pd.D
 
 
 def _outcomes(parts: list[pd.DataFrame], grader: str, k: int) -> Outcomes:
-    """Question -> outcomes of its first k samples, of the questions that have as many; lost ones left out."""
+    """Return question -> outcomes of its first k samples, for questions with as many; lost ones are left out."""
     found: Outcomes = {}
     column = f"verdict_{grader}"
     for part in parts:

@@ -6,7 +6,7 @@ import math
 
 
 def finite(value: object) -> object:
-    """The value with null for every number that JSON cannot hold: the interval of a single value has no end.
+    """Return the value with null for every number that JSON cannot hold, such as an unbounded interval.
 
     >>> finite({"se": float("inf"), "p": [1.0, float("nan")]})
     {'se': None, 'p': [1.0, None]}

@@ -1,7 +1,7 @@
-"""`check_run` and `require_lineage`: do the files of a run folder belong together?
+"""`check_run` and `require_lineage`: check that the files of a run folder belong together.
 
-A file that names no run of its own (a bench, an arm, a journal of seconds) is held by the digests that the commands
-leave in run.json beside their outputs: the report refuses outputs of other inputs.
+A file that names no run (a bench, an arm, a journal of seconds) is checked by the digests that the commands write into
+run.json next to their outputs: the report refuses outputs of other inputs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from records.files import read_json, require_digest, sha256_of, write_json
 from records.manifest import MANIFEST, Manifest
 
 LINEAGE = "run.json"
-"""Beside the outputs; it holds what depends on the clock, such as digests of measured seconds."""
+"""Next to the outputs; it holds values that depend on the clock, such as digests of measured seconds."""
 
 
 def check_run(run: Run) -> None:
-    """Every evaluation, and what ties it to the run's name, checkpoint and data.
+    """Check every evaluation, and its relation to the run's name, checkpoint and data.
 
     Raises:
         ConfigError: A file is damaged, or belongs to another run.
@@ -36,7 +36,7 @@ def require_own(run: Run, found: CheckedEvaluation) -> None:
     """Check that an evaluation is of this run and of its current checkpoint.
 
     Raises:
-        ConfigError: It is of another one.
+        ConfigError: It is of another run or checkpoint.
     """
     path = found.folder / "summary.json"
     checkpoint, name = (str(found.samples[column].iloc[0]) for column in ("checkpoint", "run"))
@@ -54,7 +54,7 @@ def require_own(run: Run, found: CheckedEvaluation) -> None:
 
 
 def _check_data(run: Run) -> None:
-    """The problem files are those of their manifest; an absent file was not read."""
+    """Check the problem files against their manifest; an absent file was not read."""
     folder = run.root / "data"
     if not (folder / MANIFEST).exists():
         return
@@ -71,11 +71,11 @@ STORED = (
     "data/manifest.json",
 )
 READ_BY = {"entropy": ("score/*/manifest.json",), "claims": STORED, "figures": STORED}
-"""What each command reads, and so waits for; later results of other jobs change nothing of its output."""
+"""Inputs of each command, for which it waits; later results of other jobs do not change its output."""
 
 
 def inputs_of(run: Run, command: str) -> dict[str, str]:
-    """Digest of every stored result that a command of the analysis reads."""
+    """Return the digest of every stored result that a command of the analysis reads."""
     paths = [path for pattern in READ_BY[command] for path in run.root.glob(pattern)]
     if READ_BY[command] is STORED:
         paths += run.arm_files()
@@ -83,7 +83,7 @@ def inputs_of(run: Run, command: str) -> dict[str, str]:
 
 
 def write_lineage(run: Run, out: Path, command: str, outputs: list[str]) -> None:
-    """Leave in out/run.json what the outputs of a command were made from, and their digests."""
+    """Write the inputs of a command's outputs, and the digests of the outputs, to out/run.json."""
     record = {
         "run": run.name,
         "inputs": inputs_of(run, command),
@@ -93,7 +93,7 @@ def write_lineage(run: Run, out: Path, command: str, outputs: list[str]) -> None
 
 
 def require_lineage(run: Run, output: Path, command: str) -> None:
-    """Is `output` unchanged, and made from what the run folder holds now?
+    """Check that `output` is unchanged, and made from the current files of the run folder.
 
     Raises:
         ConfigError: It is not, or its run.json is missing.

@@ -1,4 +1,4 @@
-"""paper.yaml: the published tables, checked before a table or a figure looks a number up in them."""
+"""`read_reference`: the published tables of paper.yaml, checked before a table or a figure reads a number."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "table5": (("gpqa_diamond", "bfcl_v3", "ifeval"), ()),
     "stages": (("steps", "aime24", "aime25"), ("rl1", "rl2", "rl3")),
 }
-"""Table -> columns and rows that something looks up; every row is as long as the columns."""
+"""Table -> columns and rows that the analysis reads; every row is as long as the columns."""
 LENGTHS = ("start", "rl1", "rl2", "rl3")
 
 
 def read_reference(folder: Path) -> Reference:
-    """The published numbers.
+    """Return the published numbers.
 
     Raises:
         ConfigError: paper.yaml is missing, no YAML, or lacks a part.

@@ -1,7 +1,7 @@
-"""A run folder read from disk: manifests, metrics, scores, samples, token tables and benches.
+"""`Run`: a run folder read from disk: manifests, metrics, scores, samples, token tables and benches.
 
 Layout under results/<run>/: data/, checkpoints/<checkpoint>/, metrics/<stage>.jsonl, eval/<plan>/, score/<checkpoint>/,
-bench/, build/. Everything but `eval` may be absent: an unfinished run can be looked at too.
+bench/, build/. Everything except `eval` may be absent, so an unfinished run can be read too.
 """
 
 from __future__ import annotations
@@ -139,11 +139,11 @@ class Run:
         return sha256_of(path) if path.exists() else None
 
     def bench(self, name: str) -> dict[str, Any]:
-        """bench/<name>.json; empty when that bench did not run."""
+        """Return bench/<name>.json; empty when that bench did not run."""
         return read_json(self.root / "bench" / f"{name}.json", default={})
 
     def arm_files(self) -> list[Path]:
-        """Records of the arms that the run itself declares; the ablations lay others beside them."""
+        """Return the records of the arms that the run declares; the ablations store others in the same folder."""
         files = sorted(self.root.glob("arms/*.json"))
         declared = self.facts.get("config", {}).get("arms")
         if declared is None:
@@ -157,7 +157,7 @@ class Run:
         return [path for path in files if path.stem in {run.name for run in runs}]
 
     def phases_s(self) -> dict[str, float]:
-        """Seconds of each phase from the run.json beside each manifest; phases may overlap."""
+        """Return the seconds of each phase from the run.json of each manifest; phases may overlap."""
         phases: dict[str, float] = {}
         for path in sorted(self.root.glob("*/**/run.json")):
             seconds = _seconds(path)
@@ -167,13 +167,13 @@ class Run:
         return phases | ({"arms, summed": sum(arms)} if arms else {})
 
     def _require_timing(self, stage: str, path: Path) -> None:
-        """Hold the seconds of a finished stage to the digest in run.json beside its checkpoint."""
+        """Check the seconds of a finished stage against the digest in its checkpoint's run.json."""
         record = self.root / "checkpoints" / stage / RUN
         if record.exists() and path.exists():
             require_digest(path, read_json(record).get("timing_sha256"), record, "train the stage again")
 
     def _stage_lines(self, stages: Sequence[str]) -> pd.DataFrame:
-        """Rows of some stages; those of a finished stage are held to the digest in its manifest."""
+        """Return rows of some stages; those of a finished stage must match the digest in its manifest."""
         frames = []
         for stage in stages:
             path = self.root / "metrics" / f"{stage}.jsonl"
@@ -188,7 +188,7 @@ class Run:
 
 
 def _steps(path: Path, stage: str) -> list[dict[str, Any]]:
-    """Rows of a journal, one per step in order; of a step written twice the last counts.
+    """Return the rows of a journal, one per step in order; the last of repeated steps counts.
 
     Raises:
         ConfigError: A row is of another stage, a number is not finite, or a step is missing in between.
@@ -218,7 +218,7 @@ def _frame(stages: Sequence[list[dict[str, Any]]]) -> pd.DataFrame:
 
 
 def _seconds(path: Path) -> float | None:
-    """The seconds in a run.json or an arm's record; None where it names none."""
+    """Return the seconds in a run.json or an arm's record; None where it names none."""
     seconds = read_json(path).get("seconds")
     if seconds is not None and (not isinstance(seconds, int | float) or seconds < 0):
         raise ConfigError(f"{path}: seconds is no number; rerun the step that writes it")
@@ -226,7 +226,7 @@ def _seconds(path: Path) -> float | None:
 
 
 def _by_training(paths: Iterable[Path]) -> dict[str, Path]:
-    """Folder name -> file: checkpoints in the order of training, then the others by name."""
+    """Return folder name -> file: checkpoints in the order of training, then the others by name."""
     found = {path.parent.name: path for path in sorted(paths)}
     known = [name for name in CHECKPOINTS if name in found]
     return {name: found[name] for name in known + sorted(set(found) - set(known))}
@@ -242,7 +242,7 @@ def find_score(
     grader: str = "strict",
     temperature: float | None = None,
 ) -> Score | None:
-    """The score of a checkpoint on a benchmark: nearest to temperature 1, then of most questions, then of largest k.
+    """Return the score of a checkpoint on a benchmark: temperature nearest to 1, then most questions, then largest k.
 
     Args:
         scores: All scores of a run.

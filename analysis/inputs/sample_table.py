@@ -1,7 +1,7 @@
-"""A samples file as one light row per sample: read in batches, so that 100,000 samples fit beside anything else.
+"""`read_sample_table`: a samples file as one small row per sample, read in batches to bound memory.
 
-Texts are never read, and ids only to be hashed. Every word of a closed set (verdict, stop, call, status) is checked:
-an unknown one is refused, because a count would book it as the model's failure or success.
+It skips texts, and reads ids only to hash them. It checks every word of a closed set (verdict, stop, call, status) and
+refuses an unknown one, which a count would book as the model's failure or success.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REMEDY = "write it again with python -m evaluation run"
 
 
 def read_sample_table(path: Path) -> pd.DataFrame:
-    """One row per sample, in the file's order.
+    """Return one row per sample, in the file's order.
 
     Returns:
         Columns run, checkpoint, benchmark, problem, sample, control, T, stop, ids_source, prompt_len, response_len,
@@ -64,9 +64,9 @@ def read_sample_table(path: Path) -> pd.DataFrame:
 
 
 def scored_samples(table: pd.DataFrame) -> pd.DataFrame:
-    """The samples that avg@k is over: no control, the temperature nearest to 1, as many of each question.
+    """Return the samples of avg@k: no control, the temperature nearest to 1, equally many per question.
 
-    A samples file also holds those of controls, of other temperatures, and many more of some questions for pass@k.
+    A samples file also holds those of controls, of other temperatures, and more samples of some questions for pass@k.
 
     >>> plan = [("p", "none", 0.6, 0), ("p", "none", 1.0, 0), ("p", "none", 1.0, 1), ("p", "tool_off", 1.0, 0)]
     >>> table = pd.DataFrame([*plan, ("q", "none", 1.0, 0)], columns=["problem", "control", "T", "sample"])
@@ -85,13 +85,13 @@ def scored_samples(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def graded(table: pd.DataFrame) -> pd.DataFrame:
-    """The samples that the suite did not lose; a lost sample is no evidence about the model."""
+    """Return the samples that the suite did not lose; a lost sample is no evidence about the model."""
     lost = (table["verdict_strict"] == VerdictKind.INFRA_FAILED) | (table["stop"] == StopReason.ABORTED)
     return table[~lost]
 
 
 def _leaves(file: pq.ParquetFile, path: Path) -> list[str]:
-    """Names of the leaf columns that are read, as the file spells them."""
+    """Return the names of the leaf columns to read, as the file spells them."""
     spelled = {}
     for number in range(len(file.schema)):
         leaf = file.schema.column(number).path
@@ -105,7 +105,7 @@ def _leaves(file: pq.ParquetFile, path: Path) -> list[str]:
 
 
 def _frame(batch: pa.RecordBatch, path: Path) -> pd.DataFrame:
-    """The light rows of one batch."""
+    """Return the small rows of one batch."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     for name in (*_FLAT, "ids", "turns", "verdicts"):
         if columns[name].null_count:
@@ -129,7 +129,7 @@ def _frame(batch: pa.RecordBatch, path: Path) -> pd.DataFrame:
 
 
 def _hashes(ids: pa.ListArray, prompt_len: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """64-bit hashes of each row's prompt and of all its ids."""
+    """Return 64-bit hashes of each row's prompt and of all its ids."""
     values = ids.values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     bounds = ids.offsets.to_numpy()
     hashes = np.empty((2, len(ids)), dtype=np.uint64)
@@ -144,7 +144,7 @@ def _hash(values: np.ndarray) -> int:
 
 
 def _calls(turns: pa.ListArray, num_rows: int, path: Path) -> dict[str, np.ndarray]:
-    """Turns, calls and failed calls of each row; p_err's view of a failed call."""
+    """Return turns, calls and failed calls of each row, with p_err's definition of a failed call."""
     row = pc.list_parent_indices(turns).to_numpy(zero_copy_only=False)
     flat = pc.list_flatten(turns)
     call = pc.struct_field(flat, "call").to_pandas().astype(object)
@@ -154,7 +154,7 @@ def _calls(turns: pa.ListArray, num_rows: int, path: Path) -> dict[str, np.ndarr
     if call.isna().any():
         raise ConfigError(f"{path}: a turn has no call kind; {_REMEDY}")
     executed, ran = (call == CallKind.EXECUTED).to_numpy(), status.notna().to_numpy()
-    # A call that the suite lost is neither a call that worked nor one that failed.
+    # A call that the suite lost neither worked nor failed.
     lost = status.isin([kind for kind in Status if kind.is_infrastructure]).to_numpy()
     counted = (call != CallKind.NONE).to_numpy() & (~executed | ran) & ~lost
     failed = counted & ~(executed & (status == Status.OK).to_numpy())

@@ -1,4 +1,4 @@
-"""Token tables (one sampled token per row), checked at the border, and the tool responses that a trace shows."""
+"""`read_tokens` and `read_turns`: checked token tables (one sampled token per row), and tool responses of traces."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ TRAJECTORY = ["benchmark", "problem", "sample"]
 """Columns that name one trajectory of a checkpoint's token table."""
 
 PRIVATE = frozenset({"gpqa_diamond"})
-"""Benchmarks whose texts must not appear in anything that is shown or published."""
+"""Benchmarks whose texts must not be shown or published."""
 
 SEGMENTS = frozenset({"reason", "post_tool_reasoning", "tool_call", "answer", "other"})
 MOST_NATS = 31 * math.log(2)
-"""Entropy of 2^31 equally likely tokens: the bound where the size of the vocabulary is not recorded."""
+"""Entropy of 2^31 equally likely tokens: the bound if the size of the vocabulary is not recorded."""
 ROUNDING = 1e-3
-"""Nats by which a float32 sum may pass a bound."""
+"""Nats by which a float32 sum may exceed a bound."""
 _REMEDY = "write it again with python -m trainer score"
 
 Key = tuple[str, str, int]
 
 
 def read_scored(run: Run, checkpoint: str) -> pd.DataFrame:
-    """The token table of a checkpoint, held to its manifest, to the samples it was made from and to the vocabulary.
+    """Return the token table of a checkpoint, checked against its manifest, its samples and the vocabulary.
 
     Raises:
         ConfigError: Missing, damaged, of another checkpoint, or made from other samples.
@@ -58,14 +58,14 @@ def read_scored(run: Run, checkpoint: str) -> pd.DataFrame:
 
 
 def read_tokens(path: Path, vocab_size: int | None = None) -> pd.DataFrame:
-    """A token table, sorted by trajectory and position.
+    """Return a token table, sorted by trajectory and position.
 
     Args:
-        path: Of the Parquet file.
-        vocab_size: Entropies are at most its logarithm.
+        path: path of the Parquet file.
+        vocab_size: entropies are at most its logarithm.
 
     Raises:
-        ConfigError: Missing, a column is absent, or a row that cannot be (named).
+        ConfigError: Missing, a column is absent, or an impossible row, which the message names.
     """
     frame = _read(path).to_pandas()
     missing = [name for name in SCHEMA.names if name not in frame]
@@ -86,7 +86,7 @@ def read_tokens(path: Path, vocab_size: int | None = None) -> pd.DataFrame:
 
 
 def _check_values(tokens: pd.DataFrame, path: Path, most: float) -> None:
-    """Every entropy is one, every log-prob and rank can be, every word is known."""
+    """Check that every entropy, log-prob and rank is possible, and that every word is known."""
     entropy, logprob = (tokens[name].to_numpy(dtype=float) for name in ("entropy", "logprob"))
     required = tokens[["run", "checkpoint", *TRAJECTORY, "turn", "index", "token_id", "segment", "text"]]
     for bad, what in (
@@ -110,7 +110,7 @@ def _check_values(tokens: pd.DataFrame, path: Path, most: float) -> None:
 
 
 def _check_positions(tokens: pd.DataFrame, path: Path) -> None:
-    """Each position once, each turn without a gap, `distance` counting from its first token."""
+    """Check that each position occurs once, each turn has no gap, and `distance` counts from its first token."""
     key = [*TRAJECTORY, "turn"]
     _refuse(tokens, tokens.duplicated([*TRAJECTORY, "index"]).to_numpy(), "a position that comes twice", path)
     groups = tokens.groupby(key, sort=False)
@@ -132,7 +132,7 @@ def _refuse(tokens: pd.DataFrame, bad: np.ndarray, what: str, path: Path) -> Non
 
 
 def read_turns(path: Path, keys: Collection[Key]) -> list[dict[str, Any]]:
-    """The turns of some trajectories of a samples file: no control, the temperature nearest to 1.
+    """Return the turns of some trajectories of a samples file: no control, the temperature nearest to 1.
 
     Raises:
         ConfigError: Missing, or not a samples file.

@@ -1,4 +1,4 @@
-"""Typed bench files, and tables of them."""
+"""`scheduler_rows` and `sandbox_rows`: typed bench files, and tables of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Scheduler(_Open):
 
     @model_validator(mode="after")
     def _once(self) -> _Scheduler:
-        """A simulation that comes twice would count as two seeds."""
+        """Refuse a repeated simulation, which would count as two seeds."""
         keys = [(run.workload, run.seed, run.policy) for run in self.runs]
         rows = [(row.workload, row.policy) for row in self.summary]
         if len(keys) != len(set(keys)) or len(rows) != len(set(rows)):
@@ -93,7 +93,7 @@ def _bench(run: Run, name: str, shape: type[BaseModel]) -> dict[str, Any]:
 
 
 def scheduler_rows(bench: Mapping[str, Any]) -> pd.DataFrame:
-    """The summary of `trainer schedule`: simulated makespans, and their ratio to ours with its interval.
+    """Return the summary of `trainer schedule`: simulated makespans, and their ratio to the suite's with its interval.
 
     One workload seed has no spread: the interval is then NaN, not of width zero.
     """
@@ -127,7 +127,7 @@ def makespan_ratios(bench: Mapping[str, Any], a: str, b: str) -> dict[str, list[
 
 
 def sandbox_rows(bench: Mapping[str, Any]) -> pd.DataFrame:
-    """Verified calls per second against calls in flight, ours and the peer's (NaN where it was not measured)."""
+    """Return verified calls per second against calls in flight, of both services (NaN where not measured)."""
     return pd.DataFrame(
         [{name: row.get(name, np.nan) for name in SANDBOX_COLUMNS} for row in bench.get("calls_per_s", [])],
         columns=SANDBOX_COLUMNS,

@@ -1,4 +1,4 @@
-"""The last lines of a run: where the report is, how long each phase took, how the scores stand."""
+"""`closing_lines`: the last lines of a run: the report, the time of each phase, the scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from records.stored import read_record
 
 
 def closing_lines(run: str) -> list[str]:
-    """Lines to print after a successful run; empty when the run made no report."""
+    """Return lines to print after a successful run; empty when the run made no report."""
     path = Path(run) / "report" / REPORT
     if not path.is_file():
         return []

@@ -1,4 +1,4 @@
-"""HTML from templates: escaped, self-contained, the same bytes for the same values."""
+"""`render`: HTML from templates: escaped, self-contained, with equal bytes for equal values."""
 
 from __future__ import annotations
 

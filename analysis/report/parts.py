@@ -1,4 +1,4 @@
-"""What the report reads of the earlier commands: claims, figures and the entropy study, each checked."""
+"""`Parts`: inputs of the report from earlier commands: claims, figures and the entropy study, each checked."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Figure(_Open):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Where the earlier commands wrote what the page shows."""
+    """Paths of the outputs of earlier commands that the page shows."""
 
     figures: Path
     claims: Path

@@ -168,7 +168,7 @@ def _decided_first(rows: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
 
 
 def _inline(text: str | None, name: str) -> str | None:
-    """Inline SVG with ids of its own; None where there is no figure."""
+    """Return inline SVG with unique ids; None without a figure."""
     return None if text is None else inline_svg(text, name)
 
 

@@ -1,6 +1,6 @@
 """`verify`: checks of a finished run: manifests, splits, lineage, metrics and controls.
 
-Writes verdicts and never fails; `judge` decides, in a step of its own, so that the evidence outlives a bad verdict.
+It writes verdicts and never fails; `judge` decides in a separate step, so that the evidence outlives a bad verdict.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from records.manifest import MANIFEST, Manifest
 from records.stages import CHECKPOINTS, STAGES
 
 CHANCE_SLACK = 0.03
-"""How far above the best constant answer permuted golds may score; answers of one family repeat now and then."""
+"""Points above the best constant answer that permuted golds may score; answers of one family sometimes repeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing looked at."""
+    """One checked property."""
 
     name: str
     ok: bool
@@ -47,7 +47,7 @@ def verify(root: Path) -> list[Check]:
 
 
 def to_json(checks: list[Check]) -> dict[str, Any]:
-    """As verify.json holds them."""
+    """Return the content of verify.json."""
     return {"ok": all(check.ok for check in checks), "checks": [asdict(check) for check in checks]}
 
 
@@ -63,7 +63,7 @@ def judge(path: Path) -> list[str]:
 
 
 def _digests(name: str, run: Run) -> Iterator[Check]:
-    """Every file that a manifest lists is there and unchanged."""
+    """Check that every file of a manifest is present and unchanged."""
     for manifest_path in sorted(run.root.glob(f"*/{MANIFEST}")) + sorted(run.root.glob(f"*/*/{MANIFEST}")):
         folder = manifest_path.parent
         files = Manifest.load(folder).files
@@ -73,14 +73,14 @@ def _digests(name: str, run: Run) -> Iterator[Check]:
 
 
 def _duplicates(name: str, run: Run) -> Iterator[Check]:
-    """No problem occurs in two splits."""
+    """Check that no problem occurs in two splits."""
     found = Manifest.load(run.root / "data").facts["duplicates"]
     total = found["exact"] + found["params"]
     yield Check(name=name, ok=total == 0, detail=f"{found['exact']} exact, {found['params']} by parameters")
 
 
 def _lineage(name: str, run: Run) -> Iterator[Check]:
-    """Each checkpoint was trained from the current files of its parent."""
+    """Check that each checkpoint was trained from the current files of its parent."""
     for stage in STAGES:
         if stage.parent is None:
             continue
@@ -91,7 +91,7 @@ def _lineage(name: str, run: Run) -> Iterator[Check]:
 
 
 def _metrics(name: str, run: Run) -> Iterator[Check]:
-    """Every stage has each of its steps once, and only finite numbers."""
+    """Check that every stage has each of its steps once, and only finite numbers."""
     for path in sorted((run.root / "metrics").glob("*.jsonl")):
         if path.name.endswith(".timing.jsonl"):
             continue
@@ -103,7 +103,7 @@ def _metrics(name: str, run: Run) -> Iterator[Check]:
 
 
 def _controls(name: str, run: Run) -> Iterator[Check]:
-    """Permuted golds score at chance, a mute model scores nothing."""
+    """Check that permuted golds score at chance, and a mute model 0."""
     scores = run.scores()
     for checkpoint in CHECKPOINTS:
         permuted = find_score(scores, checkpoint, "procedural", control="shuffled_golds")
@@ -120,14 +120,14 @@ def _controls(name: str, run: Run) -> Iterator[Check]:
 
 
 def _evaluations(name: str, run: Run) -> Iterator[Check]:
-    """Every summary is what its samples give, and all belong to this run."""
+    """Check that every summary agrees with its samples, and that all belong to this run."""
     check_run(run)
-    detail = f"{len(run.evaluations())} summaries are what their samples give"
+    detail = f"{len(run.evaluations())} summaries agree with their samples"
     yield Check(name=name, ok=True, detail=detail)
 
 
 _ALWAYS = frozenset({"digests", "lineage", "metrics"})
-"""Looks that find something in every run that was trained."""
+"""Checks that must find something in every trained run."""
 _LOOKS: tuple[tuple[str, Callable[[str, Run], Iterator[Check]]], ...] = (
     ("digests", _digests),
     ("duplicates", _duplicates),

@@ -1,4 +1,4 @@
-"""`waterfall`: where the CPU-seconds of a run went, by job and by kind."""
+"""`waterfall`: the CPU-seconds of a run by job and by kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEAD = ("job", "wall s", "CPU s", "imports", "own user", "own kernel", "sandbox
 
 
 def read_usage(run: Path) -> list[Usage]:
-    """The last record of each job, in the order in which the jobs ended.
+    """Return the last record of each job, in the order in which the jobs ended.
 
     Raises:
         ConfigError: the run has no log of usage, or a line of it is no record.
@@ -34,9 +34,9 @@ def read_usage(run: Path) -> list[Usage]:
 
 
 def waterfall(jobs: Sequence[Usage]) -> list[str]:
-    """One line for each job, a line of sums, and the CPU time of Snakemake and of the job servers.
+    """Return one line for each job, a line of sums, and the CPU time of Snakemake and of the job servers.
 
-    The children of those are the jobs, so only their own processes count.
+    The jobs are children of Snakemake and of the servers, so only the own processes of these count.
     """
     rows = [_cells(usage, own_only=usage.job.startswith((SNAKEMAKE, JOB_SERVER))) for usage in jobs]
     columns = list(zip(*(row[1] for row in rows), strict=True))

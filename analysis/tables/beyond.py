@@ -1,4 +1,4 @@
-"""Beyond mathematics: GPQA-Diamond, BFCL v3 and IFEval's four numbers beside the published ones (Table 5)."""
+"""`grid`: beyond mathematics: GPQA-Diamond, BFCL v3 and IFEval's four numbers with the published ones (Table 5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "IFEval, instructions": ("ifeval", "instructions@", "strict"),
     "IFEval, instructions, loose": ("ifeval", "instructions@", "loose"),
 }
-"""Column -> benchmark, metric, grader. BFCL's is the weighted v3 score, never the plain mean over entries."""
+"""Column -> benchmark, metric, grader. BFCL's number is the weighted v3 score, not the plain mean over entries."""
 PUBLISHED = {"GPQA-Diamond": "gpqa_diamond", "BFCL v3": "bfcl_v3", "IFEval": "ifeval"}
 
 
@@ -40,7 +40,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     ]
     return Grid(
         name="beyond",
-        title=f"Beyond mathematics: run {run.name} beside Table 5",
+        title=f"Beyond mathematics: run {run.name} and Table 5",
         header=["model", *COLUMNS],
         groups={
             "this run": [row for row in own if any(cell != DASH for cell in row[1:])],

@@ -1,4 +1,4 @@
-"""A table of text cells, written as CSV, Markdown and LaTeX; bytes depend on the cells alone."""
+"""`Grid`: a table of text cells, written as CSV, Markdown and LaTeX; its bytes depend on the cells alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Rows of equal length under a header; groups of rows are set apart by a line."""
+    """Rows of equal length under a header; lines separate groups of rows."""
 
     name: str
     title: str
@@ -52,7 +52,7 @@ class Grid:
 
 
 def to_csv(grid: Grid) -> str:
-    """One header line; the heading of the group is the first column."""
+    """Write one header line; the first column is the heading of the group."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["group", *grid.header])
@@ -62,7 +62,7 @@ def to_csv(grid: Grid) -> str:
 
 
 def to_markdown(grid: Grid) -> str:
-    """A pipe table; headings of groups are bold rows.
+    """Write a pipe table; headings of groups are bold rows.
 
     >>> grid = Grid(name="t", title="T", header=["a", "b"], groups={"g": [["1", "2"]]}, note="n")
     >>> print(to_markdown(grid))
@@ -88,7 +88,7 @@ def _pipe(cells: Sequence[str]) -> str:
 
 
 def to_latex(grid: Grid) -> str:
-    """A booktabs table."""
+    """Write a booktabs table."""
     lines = [
         r"\begin{table}[t]",
         r"\centering\small",
@@ -115,7 +115,7 @@ def write(grid: Grid, out: Path) -> None:
 
 
 def percent_cell(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A fraction in percent, with its interval where one is known.
+    """Format a fraction in percent, with its interval if there is one.
 
     >>> percent_cell(0.806), percent_cell(0.5, 0.41, 0.59), percent_cell(None)
     ('80.6', '50.0 [41.0, 59.0]', '-')
@@ -128,7 +128,7 @@ def percent_cell(value: float | None, low: float | None = None, high: float | No
 
 
 def published_cell(value: float | str | None) -> str:
-    """A published percentage as printed; a dash for none.
+    """Format a published percentage as printed; a dash for none.
 
     >>> published_cell(3.33), published_cell(80.6), published_cell(None), published_cell(">5000")
     ('3.33', '80.6', '-', '>5000')

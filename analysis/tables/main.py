@@ -1,4 +1,4 @@
-"""Scores of every checkpoint beside the published main table (Table 3)."""
+"""`grid`: scores of every checkpoint with the published main table (Table 3)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     ]
     return Grid(
         name="main",
-        title=f"Scores of run {run.name} (preset {run.preset}) beside Table 3",
+        title=f"Scores of run {run.name} (preset {run.preset}) and Table 3",
         header=["model", *COLUMNS.values()],
         groups={"this run": own, "published": published},
         note="Percent, avg@k, strict grader; 95% intervals over questions in brackets. Published values carry no "

@@ -1,4 +1,4 @@
-"""Base against SFT (Table 1), and how answers behave (the analogue of Table 4)."""
+"""`grid` and `behaviour_grid`: base against SFT (Table 1), and behaviour of answers (the analogue of Table 4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BENCHMARKS = {
     "ifeval": "IFEval",
 }
 METRICS = {"bfcl_v3": "overall_v3"}
-"""Where the published number is not an average over questions."""
+"""Metric of the published number, where it is not an average over questions."""
 
 
 def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
@@ -39,7 +39,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     ]
     return Grid(
         name="sft",
-        title=f"SFT of run {run.name} beside Table 1",
+        title=f"SFT of run {run.name} and Table 1",
         header=["model", *BENCHMARKS.values()],
         groups={"this run": own, "published": published},
         note="Percent, avg@k with 95% intervals over questions. The tiny base has random weights, so its scores show "
@@ -76,7 +76,7 @@ def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     ]
     return Grid(
         name="behaviour",
-        title=f"Length and tool use in run {run.name} beside Table 4",
+        title=f"Length and tool use in run {run.name} and Table 4",
         header=[
             "evaluation",
             "samples",

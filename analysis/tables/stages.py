@@ -1,4 +1,4 @@
-"""What each stage did: set-up, training metrics at its ends, and scores (the paper's section 4.3)."""
+"""`grid`: set-up, training metrics at the ends, and scores of each stage (the paper's section 4.3)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     ]
     return Grid(
         name="stages",
-        title=f"Stages of run {run.name} beside section 4.3",
+        title=f"Stages of run {run.name} and section 4.3",
         header=["stage", "last step", *[label for _, label in METRICS], "procedural", "AIME24", "AIME25"],
         groups={"this run": own, "published": published},
         note=f"Training metrics are of raw rollouts, mean of the first {EDGE} > mean of the last {EDGE} steps of the "

@@ -364,7 +364,7 @@ def test_exit_status_1_only_when_asked_to_fail(pair: tuple[Path, Path], tmp_path
     [
         (["compare", "absent", "absent"], "no such run folder"),
         (["compare", "GOOD", "GOOD", "--checkpoint", "rl9"], "no benchmark of checkpoint rl9"),
-        (["compare", "GOOD", "GOOD", "--fail-on", "doom"], "the one thing to fail on"),
+        (["compare", "GOOD", "GOOD", "--fail-on", "doom"], "the only value is regression"),
         (["entropy", "--run", "GOOD", "--out", "OUT"], "trainer score"),
         (["figures", "--run", "GOOD", "--out", "OUT", "--only", "nothing"], "no such figure"),
         (["tables", "--run", "GOOD", "--out", "OUT", "--sections", "{"], "Invalid JSON"),

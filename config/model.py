@@ -77,12 +77,11 @@ class DataSection(Section):
     """Problems and their splits."""
 
     source: Text
-    """Of the RL problems: procedural; the name of a recipe in config/recipes; or the path of your own problems (.jsonl,
-    .parquet)."""
+    """Source of the RL problems: procedural, a recipe of config/recipes, or the path of a user's file (.jsonl, .parquet)."""
     num_sft: Positive
-    """Teacher documents, where the source has no conversations of its own."""
+    """Teacher documents; unused when the source has conversations."""
     num_train: Positive
-    """RL problems; at most so many where the source is not procedural."""
+    """RL problems; an upper limit when the source is not procedural."""
     num_dev: Positive
     """Problems to tune on; at most a tenth of a source that is not procedural."""
     num_test: Positive
@@ -92,7 +91,7 @@ class DataSection(Section):
 
     @property
     def kind(self) -> Literal["procedural", "own", "recipe"]:
-        """What `source` names."""
+        """Return the kind of `source`."""
         if self.source == "procedural":
             return "procedural"
         return "own" if Path(self.source).suffix in (".jsonl", ".parquet") else "recipe"
@@ -162,8 +161,8 @@ class RolloutSection(Section):
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
     scheduler: str
-    """When a rollout may start, by the name of a file in trainer/scheduling/policies: worst_case_reserve (the paper's
-    K), running_quantile_reserve, forecast, or a baseline."""
+    """Policy that admits rollouts, a file of trainer/scheduling/policies: worst_case_reserve (the paper's K),
+    running_quantile_reserve, forecast, or a baseline."""
     keep: Annotated[str, Field(pattern=r"^(all|trained|sample\([1-9][0-9]*\))$")]
     """Training trajectories written to disk: all, trained, or sample(n) per step."""
     seed: Count

@@ -20,7 +20,7 @@ def benchmark_names() -> tuple[str, ...]:
 
 
 def scheduler_names() -> tuple[str, ...]:
-    """What `rollout.scheduler` may name: one policy for each file of trainer/scheduling/policies."""
+    """Return the values of `rollout.scheduler`: one policy for each file of trainer/scheduling/policies."""
     return declared_names(ROOT / "trainer" / "scheduling" / "policies")
 
 

@@ -1,4 +1,4 @@
-"""The scheduling policies, one file each: a module here declares `POLICY` under the name of its file."""
+"""`scheduling_policy`: the scheduling policies; each module of this folder declares one as `POLICY`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALL = declared(__name__, "POLICY", SchedulingPolicy)
 
 
 def scheduling_policy(name: str) -> SchedulingPolicy:
-    """The policy of that name. Raises ConfigError, with the nearest name, when there is none.
+    """Return the policy of that name; a ConfigError gives the nearest name when there is none.
 
     >>> scheduling_policy("sticky").make([1000, 1000]).on_finish("a", 0.0)
     []

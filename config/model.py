@@ -77,7 +77,7 @@ class DataSection(Section):
     """Problems and their splits."""
 
     source: Text
-    """Source of the RL problems: procedural, a recipe of config/recipes, or the path of a user's file (.jsonl, .parquet)."""
+    """Source of the RL problems: procedural, a recipe of config/recipes, or the path of a file (.jsonl, .parquet)."""
     num_sft: Positive
     """Teacher documents; unused when the source has conversations."""
     num_train: Positive

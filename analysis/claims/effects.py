@@ -301,7 +301,7 @@ def metric_effect(
 ) -> Effect | None:
     """Level over the last third of a stage, or slope over all RL steps, of one run; the unit is the step.
 
-    Steps have problems of their own, so their means are nearly independent. The interval speaks of this run only.
+    Steps have different problems, so their means are nearly independent. The interval covers this run only.
     """
     if endpoint.metric not in metrics:
         return None

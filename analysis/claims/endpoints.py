@@ -194,7 +194,7 @@ Published = PublishedGap | PublishedSum | PublishedGranularity | PublishedFilter
 Evidence = Literal["direct", "proxy", "simulated", "arithmetic"]
 Direction = Literal["up", "down", "held"]
 Unit = Literal["question", "step", "checkpoint", "workload", "none"]
-"""What an interval is over. Only `checkpoint` speaks of training again: question and step are about one run."""
+"""Unit of an interval. Only `checkpoint` covers another training; question and step cover one run."""
 Endpoint = Annotated[
     ScoreDifference
     | ScoreShare

@@ -138,7 +138,7 @@ class ClaimGroup:
 
 
 def claim_groups(claims: Sequence[ClaimVerdict]) -> list[ClaimGroup]:
-    """Measured claims by what their verdict speaks of; the verdicts of different groups are never added up."""
+    """Return measured claims by the scope of their verdict; verdicts of different groups are not added up."""
     measured = [claim for claim in claims if claim.value is not None]
     arithmetic = [claim for claim in measured if claim.evidence == "arithmetic"]
     training = [claim for claim in measured if claim.unit == "checkpoint"]

@@ -6,7 +6,7 @@
 #   test-fast  tests for every save: no slow, hostile or kill tests, no pipeline
 #   ablations  every experiment arm, 2 to 3 hours on 2 cores; resumes
 #   check      format, lint, types, layers, sizes, links     fmt        rewrite to the project's format
-#   lock       resolve the constraints files again           bench      speed against peers, as JSON
+#   lock       resolve the constraints files again           bench      speed beside its goals, as a table; ARGS=--json
 #   clean      remove caches (never results)
 
 SHELL := /bin/bash
@@ -86,11 +86,7 @@ lock: $(READY)
 	$(IN_VENV) python -m tests.checks.lock
 
 bench: $(READY)
-	$(IN_VENV) python -m sandbox bench --json
-	$(IN_VENV) python -m trainer schedule --json
-	$(IN_VENV) python -m bench.decode --json
-	$(IN_VENV) python -m bench.training_pass --json
-	$(IN_VENV) python -m bench.trl_race --json
+	$(IN_VENV) python -m bench $(ARGS)
 
 clean:
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info

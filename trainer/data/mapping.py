@@ -37,7 +37,14 @@ class _Offset:
 
 
 def map_rows(
-    rows: Dataset, function: RowFunction, *, features: Features, folder: Path, workers: int, identity: str
+    rows: Dataset,
+    function: RowFunction,
+    *,
+    features: Features,
+    folder: Path,
+    workers: int,
+    identity: str,
+    shard: int = ROWS_PER_SHARD,
 ) -> Dataset:
     """Apply `function` to all rows.
 
@@ -48,22 +55,23 @@ def map_rows(
         folder: keeps the shards between attempts; all that decides the result must be in its name or its owner's.
         workers: processes; changes no byte.
         identity: of rows and function, for the cache of `datasets`.
+        shard: rows of a shard; changes no byte of the rows.
     """
     from datasets import concatenate_datasets
 
     folder.mkdir(parents=True, exist_ok=True)
     shards = []
-    for start in range(0, max(len(rows), 1), ROWS_PER_SHARD):
-        shard = rows.select(range(start, min(start + ROWS_PER_SHARD, len(rows))))
+    for start in range(0, max(len(rows), 1), shard):
+        part = rows.select(range(start, min(start + shard, len(rows))))
         shards.append(
-            shard.map(
+            part.map(
                 _Offset(function, start),
                 batched=True,
                 batch_size=BATCH,
                 with_indices=True,
                 remove_columns=rows.column_names,
                 features=features,
-                num_proc=workers if workers > 1 and len(shard) > BATCH else None,
+                num_proc=workers if workers > 1 and len(part) > BATCH else None,
                 cache_file_name=str(folder / f"{start:09d}.arrow"),
                 load_from_cache_file=True,
                 new_fingerprint=f"{identity}-{start}",

@@ -24,7 +24,7 @@ from trainer.data.benchmarks import Checked, Hits, reachable, reported
 from trainer.data.card import markdown
 from trainer.data.curation import ReadProblems, curate, reasons_of
 from trainer.data.curation import columns as problem_columns
-from trainer.data.mapping import RowFunction, map_rows
+from trainer.data.mapping import ROWS_PER_SHARD, RowFunction, map_rows
 from trainer.data.mix import NOT_MALFORMED, ReadConversations, mix
 from trainer.data.mix import columns as conversation_columns
 from trainer.data.problem_rules import MALFORMED
@@ -63,6 +63,8 @@ class Order:
     """Rows of each source."""
     workers: int = 1
     """Processes; they change no byte."""
+    shard: int = ROWS_PER_SHARD
+    """Rows that a killed job repeats at most; they change no byte."""
 
     @property
     def fingerprint(self) -> str:
@@ -198,6 +200,7 @@ def _read(
         features=features,
         folder=work.path / "shards" / spec.name,
         workers=order.workers,
+        shard=order.shard,
         identity=f"{order.fingerprint[:16]}-{spec.name}",
     )
     counts = reasons_of(mapped)

@@ -152,18 +152,52 @@ def chat(
 def inspect(
     source: Source,
     data: Annotated[
-        Path, typer.Argument(help="SFT documents (.jsonl), problems (.jsonl) or trajectories (.parquet).")
+        Path,
+        typer.Argument(help="Conversations, SFT documents, problems or trajectories; .jsonl or .parquet."),
     ],
     checkpoint: Annotated[
         Path | None, typer.Option(help="Checkpoint whose tokenizer shows documents as tokens.")
     ] = None,
     count: Annotated[int, typer.Option(help="Rows to show.", min=1)] = 3,
+    budget: Annotated[
+        int | None, typer.Option(help="Tokens; the share of rows beyond it is reported.", min=1)
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one HTML page as well.")] = None,
+    solve_rate: Annotated[
+        bool, typer.Option("--solve-rate", help="Let the checkpoint solve the problems; histogram and cost.")
+    ] = False,
+    rollouts: Annotated[int, typer.Option(help="Of each problem, with --solve-rate.", min=1)] = 8,
+    limit: Annotated[int | None, typer.Option(help="Problems tried, with --solve-rate.", min=1)] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible server that solves, with --solve-rate.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File of the solve rates; default: beside DATA.")] = None,
 ) -> None:
-    """Show rows with the training mask."""
-    view, _ = source.read(INSPECT)
-    from trainer.inspect_data import show
+    """Show rows with the training mask and the lengths of all; with --solve-rate, solve the problems."""
+    if solve_rate:
+        view, runtime = source.read(FILTER)
+        from trainer.inspect_data import read_any_problems
+        from trainer.stages.solve_rates import Policy, measure
 
-    show(data, checkpoint, count, view.rollout)
+        if checkpoint is None:
+            fail(
+                "--solve-rate needs --checkpoint: the folder of the policy, or of the tokenizer of --endpoint"
+            )
+        rates = out or data.with_suffix(".rates.jsonl")
+        policy = Policy(checkpoint=checkpoint, endpoint=endpoint)
+        lines = measure(
+            read_any_problems(data), policy, view, runtime, rollouts=rollouts, limit=limit, out=rates
+        )
+        typer.echo("\n".join(lines))
+        return
+    view, _ = source.read(INSPECT)
+    from trainer.inspect_data import inspect as read
+    from trainer.inspect_page import show, write_page
+
+    inspection = read(data, checkpoint, count, view.rollout, budget)
+    show(inspection)
+    if html is not None:
+        write_page(inspection, html)
 
 
 @app.command(

@@ -14,12 +14,14 @@ from records.problem import Problem
 from records.trajectory import CallKind, SelectionReason, StopReason, Trajectory, Turn
 from tests.trainer.fakes import TOOL, CharCodec
 from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, objective, scripted_stage
+from trainer.data.solve_rates import histogram
 from trainer.jobs.work_folder import WorkDir
 from trainer.metrics.sinks import Sinks
 from trainer.rollout.chat import ChatFormat
 from trainer.rollout.prompt_fit import fitting
-from trainer.stages.hard_filter import num_solved, refuse_if_lost
+from trainer.stages.hard_filter import refuse_if_lost
 from trainer.stages.rl_job import _loop
+from trainer.stages.solve_rates import rates_of
 from trainer.stages.stall import EQUAL_STEPS, LOST_STEPS, StageStalled, StallWatch, stall_of
 
 
@@ -195,7 +197,9 @@ def test_lost_rollouts_make_no_problem_hard(tmp_path: Path) -> None:
         *[a_rollout("hard", i, "5", reward=float(i == 3)) for i in range(8)],
         *[a_rollout("lost", i, None) for i in range(8)],
     ]
-    assert num_solved(group) == {"easy": (7, 7), "hard": (1, 8)}
+    rates = rates_of([Problem(id=name, prompt="", answer="") for name in ("easy", "hard", "lost")], group)
+    assert [(rate.solved, rate.graded) for rate in rates] == [(7, 7), (1, 8), (0, 0)]
+    assert histogram(rates, 8) == [0, 1, 0, 0, 0, 0, 0, 0, 1]
     with WorkDir.open(tmp_path / "filter", "f") as work:
         refuse_if_lost(group[:8] + group[8:16], work)
         (work.path / "rollouts").mkdir()

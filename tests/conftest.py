@@ -27,8 +27,8 @@ TOLERANCE = 1.5
 SLOW_MARKS = ("slow", "kill")
 IN_CI = "CI" in os.environ
 
-# No deadline: a busy machine is no fault of the code. CI tries the same examples each time, so that a commit is not
-# blamed for an old fault; everywhere else each run tries examples of a fresh seed.
+# No deadline: a busy machine is not a fault of the code. CI tries the same examples each time, so that a commit is
+# not blamed for an old fault; elsewhere each run draws a new seed.
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=IN_CI, max_examples=60)
 hypothesis.settings.load_profile("suite")
 
@@ -60,7 +60,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test that costs over `SLOW_S` and carries no mark `slow`.
 
     The cost is the smaller of CPU seconds and wall seconds. A loaded machine stretches the wall alone. A child counts
-    where it is waited for, so a test that ends an old worker process is charged for earlier tests: in CPU alone.
+        when it is waited for, so a test that ends an old worker process is charged for earlier tests, in CPU alone.
     """
     cpu_s, wall_s = _cpu_s(), monotonic()
     result = yield

@@ -1,4 +1,4 @@
-"""One invented run for all tests of the analysis; nobody may write into it."""
+"""One invented run for all tests of the analysis, which must not write into it."""
 
 from __future__ import annotations
 

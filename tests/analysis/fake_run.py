@@ -1,4 +1,4 @@
-"""An invented run folder with every file the analysis reads: small, seeded, and with a known effect."""
+"""`fake_run`: an invented run folder with every file that the analysis reads: small, seeded, with a known effect."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def manifest_json(
 
 
 def publish(folder: Path, scores: list[dict[str, Any]], plans: list[dict[str, Any]]) -> None:
-    """Write the summary of the samples as they lie there."""
+    """Write the summary of the samples in the folder."""
     checkpoint = folder.parents[1] / "checkpoints" / folder.name / "manifest.json"
     identity = digest(json.loads(checkpoint.read_text())["files"]) if checkpoint.exists() else "c" * 64
     samples = sha256(folder / "samples.parquet")
@@ -178,7 +178,7 @@ def republish(folder: Path, trajectories: list[Trajectory]) -> None:
 
 
 def publish_tokens(root: Path, checkpoint: str) -> None:
-    """Write the manifest of a token table as it lies there."""
+    """Write the manifest of the token table in the folder."""
     folder, samples = root / "score" / checkpoint, root / "eval" / checkpoint / "samples.parquet"
     files = {"tokens.parquet": sha256(folder / "tokens.parquet")}
     data = sha256(samples) if samples.exists() else None

@@ -1,4 +1,4 @@
-"""Arms compared: hand tables, a clear effect, none, an opposite one, too few; the page says what was computed."""
+"""Comparison of arms: hand tables, a clear effect, none, an opposite one, too few; the text of the page."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ def test_the_page_reads_an_effect_as_it_is(effect: float, word: str) -> None:
     assert penalty.endswith(f": {word}.")
 
 
+<<<<<<< HEAD
 def test_a_contrast_without_three_checkpoints_reads_as_not_measured() -> None:
     only = [r for r in records(0.1) if r.arm != "grpo_2g" and r.origin != "sft_seed_2"]
     assert sentences(only, 0.95)[5].endswith("not measured on 3 SFT checkpoints (roc_paper - grpo_2g).")
@@ -129,6 +130,11 @@ def test_the_stored_baselines_hold_no_run_twice() -> None:
     contrast = difference(accuracy["random_2g_to_g"], accuracy["roc_paper"], 0.95)
     assert contrast is not None
     assert (contrast.num_pairs, len(contrast.by_origin)) == (21, 7)
+=======
+def test_a_contrast_that_was_not_run_is_reported() -> None:
+    only = [r for r in records(0.1) if r.arm != "grpo_2g"]
+    assert "roc_paper - grpo_2g (RoC at equal rollouts): not run." in sentences(only, 0.95)
+>>>>>>> ce5590c (Rewrite the prose of the tests; merge tests that repeat others)
 
 
 def test_pairs_that_only_one_arm_has_do_not_count() -> None:
@@ -184,11 +190,15 @@ def test_a_teacher_of_another_machine_is_a_dose_and_no_pair_of_the_contrasts() -
 
 
 def test_equal_cost_is_where_the_cheaper_arm_ends() -> None:
+<<<<<<< HEAD
     """Both rise by 0.1 a step; at equal rollouts the dear arm has made half the steps.
 
     The cheap arm's last window is steps 4 to 6, measured after 3 to 5 steps: 400 rollouts, where the dear arm is
     between its first window (0 to 2 steps: 200 rollouts, accuracy .2) and its second (400 rollouts, .3).
     """
+=======
+    """Both rise by a sixth of 0.6 a step; at equal rollouts the expensive arm has made half the steps."""
+>>>>>>> ce5590c (Rewrite the prose of the tests; merge tests that repeat others)
     arms = by_arm([record("cheap", "main", s, 0.6, rollouts=100) for s in (0, 1)] +
                   [record("dear", "main", s, 0.6, rollouts=200) for s in (0, 1)])  # fmt: skip
     steps = at_equal_cost(arms["cheap"], arms["dear"], "step", 0.95)
@@ -309,7 +319,7 @@ def test_the_command_writes_a_page_that_holds_every_arm(tmp_path: Path) -> None:
 
 
 def test_a_report_reads_the_arms_that_its_run_declares(tmp_path: Path) -> None:
-    """The ablations lay others beside them, and a report made again must not change by it."""
+    """The ablations put others beside them, and a repeated report must not change."""
     (tmp_path / "arms").mkdir()
     for name in ("roc_paper-main-0", "roc_paper-main-1", "roc_paper-sft_seed_1-0", "grpo_2g-main-0"):
         (tmp_path / "arms" / f"{name}.json").write_text("{}")
@@ -320,7 +330,7 @@ def test_a_report_reads_the_arms_that_its_run_declares(tmp_path: Path) -> None:
 
 
 def test_a_record_of_another_run_or_of_another_sft_checkpoint_is_refused(tmp_path: Path) -> None:
-    """Nothing else ties an arm to a run: a file swapped in from another one gave its numbers."""
+    """Nothing else ties an arm to a run, so a file from another run must be detected."""
     root = FakeRun(questions=2, k=1, tokens=False, only=("sft",)).write(tmp_path / "run")
     path = root / "arms" / "grpo_g-main-0.json"
     own = ArmRecord.load(path)
@@ -352,7 +362,7 @@ def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_every_arm_that_a_claim_compares_is_declared_and_every_endpoint_is_measured() -> None:
-    """A claim about an arm of another name would read 'not run' for ever."""
+    """A claim about an arm of another name would never run."""
     compared = [claim.endpoint for claim in read_claims(CLAIMS) if isinstance(claim.endpoint, ArmDifference)]
     assert len(compared) > 5
     assert {arm for e in compared for arm in (e.a, e.b)} <= set(load_arms().arms)

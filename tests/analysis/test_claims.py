@@ -262,8 +262,13 @@ def test_press_numbers_are_never_targets(run: Run, settings: Settings) -> None:
     assert {found[name] for name in press} == {Verdict.NOT_TESTABLE}
 
 
+<<<<<<< HEAD
 def test_whatever_is_not_run_says_what_it_would_take(run: Run, settings: Settings) -> None:
     rows = judge(CLAIMS, measured(run, settings), preset="tiny")
+=======
+def test_a_claim_that_is_not_run_states_its_requirements(run: Run, settings: Settings) -> None:
+    rows = judge(CLAIMS, measure_run(run, settings), preset="tiny")
+>>>>>>> ce5590c (Rewrite the prose of the tests; merge tests that repeat others)
     assert all(row.cost for row in rows if row.verdict == Verdict.NOT_RUN)
 
 

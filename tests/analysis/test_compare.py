@@ -1,4 +1,4 @@
-"""Comparing two runs, and the command line's exit statuses."""
+"""Comparison of two runs, and the exit statuses of the command line."""
 
 from __future__ import annotations
 
@@ -66,23 +66,21 @@ def test_a_run_against_itself_shows_no_flip(pair: tuple[Path, Path], settings: S
 
 
 def test_a_comparison_of_single_questions_is_printed_as_json(tmp_path: Path) -> None:
-    """The standard error of one question came out as `Infinity`, which no JSON reader takes."""
     runs = [
         FakeRun(questions=1, seed=seed, tokens=False, metrics=False, only=("rl3",)).write(
             tmp_path / str(seed)
         )
         for seed in (1, 2)
     ]
-    told = CliRunner().invoke(app, ["compare", *map(str, runs), "--json"])
-    assert told.exit_code == 0, told.output
-    rows = json.loads(told.stdout, parse_constant=pytest.fail)["benchmarks"]
+    result = CliRunner().invoke(app, ["compare", *map(str, runs), "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout, parse_constant=pytest.fail)["benchmarks"]
     assert None in [row["se"] for row in rows]
 
 
 def test_samples_of_controls_and_other_temperatures_are_in_no_flip_and_in_no_mean(
     pair: tuple[Path, Path], settings: Settings, tmp_path: Path
 ) -> None:
-    """A sample without the tool took the place of the real one of the same number."""
     plain, padded = Run.open(pair[0]), copied(pair[0], tmp_path / "padded")
     folder = padded / "eval" / "rl3"
     rows = read_parquet(folder / "samples.parquet")
@@ -159,7 +157,6 @@ def test_broken_answers_published_again_are_a_regression(pair: tuple[Path, Path]
 def test_broken_answers_in_the_samples_or_the_summary_alone_are_refused(
     pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """The summary was read, the samples were not: 'equivalent' for a copy with 30% of its verdicts broken."""
     for number, keep in enumerate(("summary.json", "samples.parquet")):
         worse = copied(pair[0], tmp_path / str(number))
         folder = worse / "eval" / "rl3"
@@ -201,7 +198,6 @@ def test_broken_answers_in_the_samples_or_the_summary_alone_are_refused(
 def test_samples_that_are_not_those_of_the_plan_are_refused(
     pair: tuple[Path, Path], tmp_path: Path, change: Callable[[list[dict[str, Any]]], Any], message: str
 ) -> None:
-    """Doubled and missing rows passed as well, under a summary with their digest."""
     other = copied(pair[0], tmp_path / "other")
     path = other / "eval" / "rl3" / "samples.parquet"
     rows = pq.read_table(path).to_pylist()
@@ -269,7 +265,7 @@ def test_another_way_to_measure_is_refused_by_name(
     assert named in line
     allowed = command(pair[0], other, "--allow-mismatch")
     assert allowed.exit_code == 0
-    # What differs stands first, whatever its name.
+    # Differences come first, sorted by name.
     table = allowed.stdout[allowed.stdout.index("| what was the same") :].splitlines()
     assert table[2].startswith(f"| **{named.split(' differs')[0]}** |")
     assert table[2].endswith("| not comparable |")

@@ -1,8 +1,8 @@
-"""A run folder with one damaged file: every command says so in one line, or gives the right result.
+"""A run folder with one damaged file: every command reports it in one line, or gives the right result.
 
 Each file of the folder is cut, emptied, doubled, filled with bytes, or exchanged with that of another run. A command
-may then end with status 2 and one line; or with status 0 and exactly the output of the undamaged folder, because it
-does not read the file; or with what the file says, where nothing ties it to a run (UNTIED) and it is whole as it lies.
+may then end with status 2 and one line; or with status 0 and the output of the undamaged folder, because it does not
+read the file; or with the content of the file, if nothing ties it to a run (UNTIED) and it is valid by itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COMMANDS: dict[str, list[str]] = {
 VOLATILE = ("run.json",)
 CLOCK = re.compile(r'"wall_s": [0-9.]+|[0-9.,]+ s from the start')
 UNTIED = ("bench/", "/run.json")
-"""Files that name no run. The report alone refuses them, by the digests beside what it shows."""
+"""Files that name no run. Only the report refuses them, by the digests beside its content."""
 ALIKE = ("/base/", "/rl1/", "/rl2/", "metrics/rl2", "metrics/rl3", "grpo_g-main-1", "roc_paper-main")
 """Files of which another of the same kind is damaged."""
 

@@ -1,4 +1,4 @@
-"""The entropy study finds what was built in, and nothing where nothing was."""
+"""The entropy study finds built-in effects, and none in data without effects."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_later_turn_without_a_response_is_compared_position_by_position(
     assert not isinstance(lower, NotAvailable)
     assert abs(same["value"]) < 0.25
     assert lower["low"] > 0.2
-    # One side that stops early is compared where it is: entropy falls along a turn.
+    # A side that stops early is compared over its own length: entropy falls along a turn.
     short = without_response(tokens)
     kept = short[~((short["turn"] > 0) & short["distance"].isna() & (short.groupby(KEY).cumcount() >= 3))]
     found = turn_start_contrast(kept, settings)
@@ -153,7 +153,6 @@ def test_a_later_turn_without_a_response_is_compared_position_by_position(
 def test_reasoning_that_is_only_turn_starts_is_no_other_reasoning(
     tokens: pd.DataFrame, settings: Settings
 ) -> None:
-    """In tiny all 330 'forking' tokens were starts of the first turn: contrast and control were one number."""
     place = tokens.groupby(KEY).cumcount()
     starts = tokens[~((tokens["turn"] == 0) & (tokens["segment"] == "reason") & (place >= 8))]
     rest = starts[~((starts["turn"] == 1) & (starts["segment"] == "reason") & (starts["distance"] >= 12))]

@@ -1,4 +1,4 @@
-"""Files at the border: what cannot be read or written is one line with path and remedy."""
+"""Files at the border: a file that cannot be read or written is one line with path and remedy."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def test_a_journal_needs_objects_and_lines(tmp_path: Path) -> None:
 def test_a_digest_that_is_not_named_is_no_digest(tmp_path: Path) -> None:
     path = tmp_path / "samples.parquet"
     path.write_text("x")
-    for wanted, message in (
+    for expected, message in (
         (None, "names no sha256 of samples"),
         ("0" * 64, "its sha256 2d711642b726 is not"),
     ):
         with pytest.raises(ConfigError, match=message):
-            require_digest(path, wanted, tmp_path / "summary.json", "evaluate again")
+            require_digest(path, expected, tmp_path / "summary.json", "evaluate again")
     path.unlink()
     with pytest.raises(ConfigError, match=r"missing, though summary\.json names it"):
         require_digest(path, "0" * 64, tmp_path / "summary.json", "evaluate again")
@@ -145,7 +145,7 @@ def test_a_score_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, ob
 def test_a_bench_that_cannot_be_is_refused(
     tmp_path: Path, name: str, bench: dict[str, object], changes: dict[str, object], message: str
 ) -> None:
-    """A simulation that came twice would count as two workload seeds."""
+    """A duplicated simulation would count as two workload seeds."""
     (tmp_path / "bench").mkdir()
     path = tmp_path / "bench" / f"{name}.json"
     path.write_text(json.dumps(bench | changes))
@@ -179,7 +179,6 @@ def test_an_arm_is_that_of_its_file_name_and_its_numbers_are_numbers(tmp_path: P
 
 
 def test_verdicts_without_a_check_do_not_open_the_gate(tmp_path: Path) -> None:
-    """An empty list of checks had nothing that fell short."""
     path = tmp_path / "verify.json"
     for text in ("{}", '{"checks": []}', '{"checks": [{"name": "x", "detail": "y"}]}', "[]"):
         path.write_text(text)
@@ -233,7 +232,6 @@ def test_two_folders_with_one_evaluation_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "5", "null", '{"files": 5, "facts": []}'])
 def test_verify_fails_a_check_that_cannot_be_made_and_never_itself(text: str, tmp_path: Path) -> None:
-    """A manifest that held a list ended it in a traceback."""
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "rl1.jsonl").write_text('{"step": 1}\n')
     (tmp_path / "data").mkdir()

@@ -1,4 +1,4 @@
-"""The headline: controls stand beside the score they belong to, on the same questions."""
+"""The headline: each score with its own controls, on the same questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.analysis.fake_run import FakeRun
 
 
 def test_chance_is_that_of_the_checkpoints_own_questions(tmp_path: Path) -> None:
-    """Another checkpoint asked fewer questions: its best constant answer is better and means nothing here."""
+    """Another checkpoint answered fewer questions: its best constant answer is not comparable."""
     scores = Run.open(FakeRun(questions=4, k=1, tokens=False).write(tmp_path / "run")).scores()
     own = next(s for s in scores if s.metric == "chance")
     other = replace(own, checkpoint="base", value=0.5, num_questions=3)

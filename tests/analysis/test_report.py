@@ -46,7 +46,7 @@ SCORE_KEYS = {
     "rerun_se",
 }
 SHOWN = ("differences", "scheduler")
-"""Figures drawn for the page here; drawing all of them takes long."""
+"""Figures that this page draws; drawing all of them takes long."""
 
 
 class _Tags(HTMLParser):
@@ -153,7 +153,7 @@ def test_a_figure_has_the_same_bytes_each_time(
         assert path.read_bytes() == twin.read_bytes(), path.name
 
 
-def test_a_figure_without_data_says_so_and_still_exists(
+def test_a_figure_without_data_states_that_and_still_exists(
     settings: Settings, reference: Reference, tmp_path: Path
 ) -> None:
     root = FakeRun(questions=2, k=1, tokens=False, metrics=False, only=("sft", "rl3")).write(

@@ -30,7 +30,7 @@ def test_the_score_nearest_temperature_1_with_most_samples_is_found(tmp_path: Pa
     assert (found.metric, found.temperature) == ("avg@4", 1.0)
 
 
-def test_a_control_never_stands_in_for_a_score(run: Run) -> None:
+def test_a_control_never_replaces_a_score(run: Run) -> None:
     found = find_score(run.scores(), "rl3", "procedural")
     assert found is not None
     assert found.control == "none"

@@ -145,7 +145,6 @@ def test_a_file_that_is_no_parquet_is_one_clear_line(tmp_path: Path) -> None:
 def test_a_token_that_cannot_be_is_refused_by_name(
     tmp_path: Path, run: Run, column: str, value: Any, message: str
 ) -> None:
-    """303 entropies of NaN passed: the means moved, and nothing was said."""
     frame = pd.read_parquet(run.token_files()["rl3"]).astype({column: object})
     frame.loc[70, column] = value
     frame.to_parquet(tmp_path / "tokens.parquet")

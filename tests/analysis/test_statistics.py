@@ -54,7 +54,7 @@ def test_more_samples_of_the_same_questions_do_not_shrink_the_interval_away() ->
     assert width[0] == pytest.approx(width[1])
 
 
-def test_bootstrap_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_a_bootstrap_interval_has_about_its_nominal_coverage() -> None:
     rng = np.random.default_rng(0)
     covered = 0
     for trial in range(100):
@@ -82,7 +82,7 @@ def test_a_wider_cluster_widens_the_interval() -> None:
         {str(i): [1, 0, 0] for i in range(7)},
         {"a": [0.1] * 3, "b": [0.1]},
     ],
-    ids=["one question", "one question, all right", "equal halves", "equal thirds", "equal but for rounding"],
+    ids=["one question", "one question, all right", "equal halves", "equal thirds", "equal up to rounding"],
 )
 def test_one_question_and_equal_values_have_an_interval_with_width(outcomes: dict[str, list[float]]) -> None:
     interval = s.score_interval(outcomes, seed=0)
@@ -98,7 +98,7 @@ def test_one_cluster_of_many_questions_is_one_unit() -> None:
     assert interval.high - interval.low > 0.7
 
 
-def test_the_interval_of_equal_values_covers_as_often_as_it_says() -> None:
+def test_the_interval_of_equal_values_has_its_nominal_coverage() -> None:
     """Three questions of one difficulty p, four samples each: the bootstrap misses p in a third of the draws."""
     rng = np.random.default_rng(1)
     for p in (0.1, 0.5, 0.9):

@@ -32,7 +32,7 @@ def cell(grid: Grid, group: str, model: str, column: str) -> str:
     return found[list(grid.header).index(column)]
 
 
-def test_each_number_stands_in_its_column(tmp_path: Path) -> None:
+def test_each_number_is_in_its_column(tmp_path: Path) -> None:
     run = run_with(
         tmp_path,
         row("bfcl_v3", "avg@1", 0.9), row("bfcl_v3", "overall_v3", 0.25),

@@ -1,4 +1,4 @@
-"""The measures of the bench count right; their times are nobody's business here."""
+"""The measures of the bench count correctly; their times are not tested."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from bench.sandbox.command import QUICK, SECTIONS, is_valid, sections_of
 from bench.sandbox.workload import Program
 from records.tool_call import Status, ToolResult
 
-# Each starts sandboxes of its own: nothing to run at every save.
+# Each test starts its own sandboxes, which is too slow for every save.
 pytestmark = pytest.mark.slow
 
 
 def test_every_call_of_a_burst_ends_well_and_once() -> None:
-    told = burst.burst(size=60, workers=1, slots=4)
-    assert (told["ok"], told["rejected"], told["lost"], told["other"]) == (60, 0, 0, 0)
-    assert told["answered_twice"] == 0
-    assert told["descriptors_after"] <= told["descriptors_before"]
+    record = burst.burst(size=60, workers=1, slots=4)
+    assert (record["ok"], record["rejected"], record["lost"], record["other"]) == (60, 0, 0, 0)
+    assert record["answered_twice"] == 0
+    assert record["descriptors_after"] <= record["descriptors_before"]
 
 
 def test_with_a_queue_limit_what_is_refused_is_counted_and_ends_well_later() -> None:
-    told = burst.refused_burst(size=60, workers=1, slots=2, queue_limit=5)
-    assert told["first"]["rejected"] > 0
-    assert told["ok_plus_rejected"] == 60
-    assert told["ok_after_retries"] == 60
+    record = burst.refused_burst(size=60, workers=1, slots=2, queue_limit=5)
+    assert record["first"]["rejected"] > 0
+    assert record["ok_plus_rejected"] == 60
+    assert record["ok_after_retries"] == 60
 
 
 def test_a_wrong_output_is_not_counted_as_ok() -> None:
@@ -41,9 +41,9 @@ def test_a_wrong_output_is_not_counted_as_ok() -> None:
 
 
 def test_a_soak_leaves_no_descriptor_zombie_or_file() -> None:
-    told = soak.soak(size=60, workers=1, samples=3)
-    assert told["faults"] == 0
-    growth = told["growth"]
+    record = soak.soak(size=60, workers=1, samples=3)
+    assert record["faults"] == 0
+    growth = record["growth"]
     assert [growth[key] for key in ("descriptors", "zombies", "shared_memory_files", "temporary_files")] == [
         0,
         0,
@@ -53,7 +53,7 @@ def test_a_soak_leaves_no_descriptor_zombie_or_file() -> None:
 
 
 @pytest.mark.kill
-def test_a_killed_process_of_ours_loses_no_call_and_doubles_none() -> None:
+def test_a_killed_process_of_the_sandbox_loses_and_doubles_no_call() -> None:
     for victim, row in kills.kills(rounds=1, workers=1).items():
         assert (row["missing"], row["doubled"]) == (0, 0), victim
         assert set(row["statuses"]) <= {"ok", "lost"}, victim
@@ -61,7 +61,7 @@ def test_a_killed_process_of_ours_loses_no_call_and_doubles_none() -> None:
         assert row["next_call"] == {"ok": 1}, victim
 
 
-def test_a_bare_cell_gives_the_same_value_as_ours() -> None:
+def test_a_bare_cell_gives_the_value_of_a_sandbox_cell() -> None:
     with cells._bare_process(has_value=True) as link:
         assert len(cells._bare_ms(link, 3)) == 3
 
@@ -92,7 +92,7 @@ def test_cores_for_the_load_of_the_paper_need_a_load_that_is_fast_enough() -> No
         (Status.LOST, "7", (0, 0, 1)),
     ],
 )
-def test_wrong_late_and_lost_are_told_apart(
+def test_wrong_late_and_lost_are_counted_separately(
     status: Status, stdout: str, counts: tuple[int, int, int]
 ) -> None:
     score = race.Score(0.0)
@@ -123,15 +123,15 @@ def test_the_short_sections_run_unless_others_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--only", "nonsense"], "sections are race"),
         (["--against", "other=http://x"], "give code-judge=http://HOST:PORT"),
         (["--against", "code-judge"], "give code-judge=http://HOST:PORT"),
     ],
 )
-def test_a_wrong_option_ends_in_one_line_and_status_2(options: list[str], said: str) -> None:
+def test_a_wrong_option_ends_in_one_line_and_status_2(options: list[str], message: str) -> None:
     result = CliRunner().invoke(app, options)
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
     assert len(result.output.strip().splitlines()) == 1

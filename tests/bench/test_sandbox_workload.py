@@ -1,4 +1,4 @@
-"""The workload of the bench is seeded, and its answers are right."""
+"""The workload of the bench is seeded, and its expected answers are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler study: its interval, and the files of the user that it keeps."""
+"""The scheduler study: its interval, and existing files of the user."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`problems`: modules that the start of a command must not import, by name.
 
-A command that imports what it does not use costs every job of a run CPU-seconds. A clock differs between machines;
-the names of the imported modules do not.
+An unused import costs every job of a run CPU-seconds. A clock differs between machines; the names of the imported
+modules do not.
 """
 
 from __future__ import annotations

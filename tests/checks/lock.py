@@ -28,7 +28,7 @@ WITHOUT_DEPENDENCIES = (
     "tree-sitter-java",
     "tree-sitter-javascript",
 )
-"""Installed by the Makefile with `--no-deps`, so no resolution knows them: their pins stay as they are."""
+"""The Makefile installs these with `--no-deps`, so no resolution contains them and their pins stay unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
-"""Nothing in the project holds for one machine only: no path of a home or work folder, no host, no index.
+"""`problems`: paths of home or work folders, hosts and package indexes, which hold for one machine only.
 
-The project must run wherever it is checked out, and whoever reads it should learn nothing about the machine
-it was written on.
+The project must run from any checkout, and its text must not describe the machine that it was written on.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def problems(root: Path) -> list[str]:
 
 
 def _of_this_machine(root: Path) -> list[tuple[re.Pattern[str], str]]:
-    """Where this very checkout lies, and the name of this host where it is telling."""
+    """Path of this checkout, and the name of this host if it is specific."""
     patterns = [(re.compile(re.escape(str(root)) + r"\b"), "path of this checkout")]
     host = socket.gethostname()
     if len(host) >= 6 and host != "localhost":

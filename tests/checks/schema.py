@@ -1,4 +1,4 @@
-"""config/schema.json is what the config model says, so that editors and Snakemake check the same keys."""
+"""config/schema.json must match the config model: editors and Snakemake then check the same keys."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def problems(root: Path) -> list[str]:
     return drift(root / "config" / "schema.json", json_schema())
 
 
-def drift(path: Path, wanted: dict[str, Any]) -> list[str]:
-    """Empty if the file holds the wanted schema."""
+def drift(path: Path, expected: dict[str, Any]) -> list[str]:
+    """Empty if the file holds the expected schema."""
     try:
         stored = json.loads(path.read_text())
     except (OSError, ValueError):
         return [STALE]
-    return [] if stored == wanted else [STALE]
+    return [] if stored == expected else [STALE]

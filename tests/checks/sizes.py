@@ -1,7 +1,7 @@
-"""No code file over 500 lines, no function over 80: what is longer wants a second noun. No file over 1 MiB.
+"""`problems`: code files over 500 lines, functions over 80 lines, files over 1 MiB.
 
-An exemption names the file, the function where one is meant, and why. One that is no longer needed is itself
-a finding, so the list can only be as long as the problem.
+An exemption names the file, the function if one is meant, and the reason. An exemption without need is itself a
+finding, so the list stays minimal.
 """
 
 from __future__ import annotations

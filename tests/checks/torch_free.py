@@ -1,7 +1,7 @@
 """Importing anything outside the trainer, or one of its pure modules, must not import torch.
 
-import-linter reads the import statements; this runs them, so it also sees what a library drags in. Torch
-takes seconds to load: a command line, a grader process and a sandbox must not pay for it.
+import-linter reads the import statements; this check runs them, so it also sees the imports of libraries. Torch takes
+seconds to load, which a command line, a grader process and a sandbox must not pay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files that a check looks at, and the exemptions that were granted, each with its reason."""
+"""`files` and `exemptions`: the files that a check reads, and the granted exemptions with their reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXEMPTIONS = "tests/checks/exemptions.toml"
 
 def files(root: Path) -> list[Path]:
     """Every file of the checkout that git tracks or would track, relative to its root."""
-    # safe.directory: root may look at a checkout that belongs to somebody else.
+    # safe.directory: root may read a checkout that belongs to another user.
     command = [
         "git",
         "-c",

@@ -1,6 +1,6 @@
-"""`snakemake --lint`, less the advice that does not hold here: each exemption names a title and a reason.
+"""`snakemake --lint` without advice that does not apply: each exemption names a title and a reason.
 
-Snakemake cannot switch a lint off, and its JSON is not written where a profile exists, so the text is read.
+Snakemake cannot switch a lint off, and writes no JSON for it if a profile exists, so this check reads the text.
 """
 
 from __future__ import annotations

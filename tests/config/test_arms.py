@@ -1,4 +1,4 @@
-"""The arms file: every arm fits its preset; what is unknown or cannot be is refused with the remedy."""
+"""The arms file: every arm fits its preset; an unknown or impossible one is refused with the remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_arm_of_the_ablations_fits_the_tiny_preset() -> None:
     assert len(changed) == len(ablation_runs()) > 100
 
 
-def test_an_arm_changes_what_it_says_and_nothing_else() -> None:
+def test_an_arm_changes_only_its_declared_keys() -> None:
     config = resolve()
     changed = config_of_arm(config, ArmRun("grpo_2g", MAIN, 0))
     assert changed.objective.group_size == 2 * config.objective.group_size

@@ -1,4 +1,4 @@
-"""Every command that reads a file says in one line, with status 2, what is wrong with a bad one."""
+"""Every command that reads a file reports a bad one in one line, with status 2."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ APPS: dict[str, typer.Typer] = {
     "sandbox": sandbox_app,
 }
 
-# BAD is the bad input, GOOD a whole checkpoint, OUT a new path, FILE a small JSONL file that is right for nothing else.
+# BAD is the bad input, GOOD a whole checkpoint, OUT a new path, FILE a small JSONL file that no command accepts.
 FILES = [
     "config show --config BAD",
     "trainer rl --stage rl1 --runtime BAD",
@@ -72,11 +72,11 @@ NO_FOLDERS = [
     "evaluation decontaminate --benchmark aime24 --train FILE --data BAD",
     "evaluation regrade FILE --data BAD",
 ]
-"""A folder without anything in it is right for these."""
+"""An empty folder is valid for these."""
 
 
 def missing(path: Path) -> None:
-    """Nothing there."""
+    """Nothing at the path."""
 
 
 def empty(path: Path) -> None:
@@ -128,7 +128,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_checkpoint(tmp_path_factory.mktemp("good"))
 
 
-def told(words: str, bad: Bad, good: Path, tmp_path: Path, suffix: str = "") -> str:
+def refusal_of(words: str, bad: Bad, good: Path, tmp_path: Path, suffix: str = "") -> str:
     """The one line with which a command refuses a bad input; it leaves nothing behind."""
     path = tmp_path / f"bad{suffix}"
     bad(path)
@@ -153,13 +153,13 @@ def told(words: str, bad: Bad, good: Path, tmp_path: Path, suffix: str = "") -> 
 @pytest.mark.parametrize("bad", [missing, broken], ids=lambda bad: bad.__name__)
 @pytest.mark.parametrize("words", READ_ALIKE)
 def test_so_is_one_that_another_command_reads_alike(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
-    assert "bad" in told(words, bad, good, tmp_path)
+    assert "bad" in refusal_of(words, bad, good, tmp_path)
 
 
 @pytest.mark.parametrize("bad", BAD_FILES, ids=lambda bad: bad.__name__)
 @pytest.mark.parametrize("words", FILES)
 def test_a_bad_file_is_one_line_and_status_2(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
-    line = told(words, bad, good, tmp_path)
+    line = refusal_of(words, bad, good, tmp_path)
     assert "bad" in line, line
 
 
@@ -174,22 +174,22 @@ def test_a_bad_file_is_one_line_and_status_2(words: str, bad: Bad, good: Path, t
     ],
 )
 def test_so_is_a_bad_parquet_file(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
-    assert "bad.parquet" in told(words, bad, good, tmp_path, ".parquet")
+    assert "bad.parquet" in refusal_of(words, bad, good, tmp_path, ".parquet")
 
 
 @pytest.mark.parametrize("bad", [missing, empty], ids=lambda bad: bad.__name__)
 @pytest.mark.parametrize("words", NO_FOLDERS)
 def test_what_is_no_folder_is_one_line_and_status_2(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
-    assert "bad is not a folder" in told(words, bad, good, tmp_path)
+    assert "bad is not a folder" in refusal_of(words, bad, good, tmp_path)
 
 
 @pytest.mark.parametrize("bad", BAD_FOLDERS, ids=lambda bad: bad.__name__)
 @pytest.mark.parametrize("words", FOLDERS)
 def test_a_bad_folder_is_one_line_and_status_2(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
-    assert "bad" in told(words, bad, good, tmp_path)
+    assert "bad" in refusal_of(words, bad, good, tmp_path)
 
 
-# --- what `inspect` says of a file of problems -----------------------------------------------------------------------
+# --- `inspect` on a file of problems ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_inspect_names_what_is_wrong_with_problems(
     def write(path: Path) -> None:
         path.write_bytes(content)
 
-    assert line in told("trainer inspect BAD", write, good, tmp_path)
+    assert line in refusal_of("trainer inspect BAD", write, good, tmp_path)
 
 
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b""])
@@ -223,9 +223,11 @@ def test_a_mark_and_the_line_ends_of_windows_are_no_fault(mark: bytes, end: byte
 
 
 def test_a_missing_checkpoint_folder_is_called_that(good: Path, tmp_path: Path) -> None:
-    assert "bad: does not exist; give a checkpoint folder" in told(
+    assert "bad: does not exist; give a checkpoint folder" in refusal_of(
         "trainer inspect DOCUMENTS --checkpoint BAD", missing, good, tmp_path
     )
     other = tmp_path / "other"
     other.mkdir()
-    assert "bad: is not a folder" in told("trainer inspect DOCUMENTS --checkpoint BAD", empty, good, other)
+    assert "bad: is not a folder" in refusal_of(
+        "trainer inspect DOCUMENTS --checkpoint BAD", empty, good, other
+    )

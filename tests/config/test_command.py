@@ -1,4 +1,4 @@
-"""What commands share: one line and status 2 for what the user can mend, a traceback for the rest."""
+"""Errors of commands: one line and status 2 for faults of the user, a traceback for others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from records.files import write_text
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (ConfigError("a.yaml: is\nwrong"), "error: a.yaml: is wrong"),
         (OSError(errno.ENOSPC, "No space left", "out/file"), "out/file: the disk is full"),
@@ -41,20 +41,20 @@ from records.files import write_text
         ),
     ],
 )
-def test_what_the_user_can_mend_is_one_line_and_status_2(
-    error: Exception, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_fault_of_the_user_is_one_line_and_status_2(
+    error: Exception, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["python -m analysis", "figures", "--run", "r", "--out", "some/out"])
     with pytest.raises(SystemExit) as left, one_line_errors():
         raise error
     assert left.value.code == 2
     written = capsys.readouterr().err
-    assert told in written
+    assert message in written
     assert written.count("\n") == 1
 
 
-@pytest.mark.parametrize("error", [RuntimeError("ours"), OSError(errno.EIO, "broken disk"), KeyError("x")])
-def test_a_fault_of_ours_keeps_its_traceback(error: Exception) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), OSError(errno.EIO, "broken disk"), KeyError("x")])
+def test_a_fault_of_the_suite_keeps_its_traceback(error: Exception) -> None:
     with pytest.raises(type(error)), one_line_errors():
         raise error
 
@@ -67,7 +67,7 @@ def test_a_write_that_fails_names_its_file(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_full_disk_names_the_file_that_did_not_fit(tmp_path: Path) -> None:
-    """A limit on the size of files stands in for a full disk: the system's error names no file either."""
+    """A limit on the size of files simulates a full disk: the system's error names no file either."""
     code = (
         "import resource, signal, pathlib\n"
         "from records.files import write_text\n"

@@ -23,7 +23,7 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("generated", reference.GENERATED, ids=lambda item: item.path.name)
-def test_a_generated_file_is_what_the_model_says(generated: reference.Generated) -> None:
+def test_a_generated_file_matches_the_model(generated: reference.Generated) -> None:
     assert generated.path.read_text(encoding="utf-8") == generated.text(), f"run `{generated.command}`"
 
 
@@ -116,7 +116,7 @@ def test_an_output_that_cannot_be_written_is_one_line_and_status_2(
 
 
 def test_presets_change_values_and_hold_none_that_are_the_default() -> None:
-    """A value repeated from tiny hides what a preset is about; plans are whole, so they may repeat."""
+    """A value repeated from tiny hides the purpose of a preset; plans are whole, so they may repeat."""
     default = dict(reference.leaves(read_yaml(DEFAULTS)))
     idle = [
         f"{name}: {key}"

@@ -134,7 +134,7 @@ def test_every_benchmark_that_a_preset_names_exists() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS[2:])
-def test_the_head_of_a_large_preset_says_needs_cost_who_ran_it_and_what_refuses_today(name: str) -> None:
+def test_the_head_of_a_large_preset_states_needs_cost_runs_and_refusals(name: str) -> None:
     head = DEFAULTS.with_name(f"{name}.yaml").read_text(encoding="utf-8").split("\n\nmodel:")[0]
     assert all(line.startswith("#") for line in head.splitlines())
     for word in ("# Needs: ", "# Cost: ", "# Run by ", "# Today: "):

@@ -1,4 +1,4 @@
-"""Reading a configuration: what is wrong is said in one line that names the key, the value and what is allowed."""
+"""Reading a configuration: a fault is one line with the key, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(override: str, neare
         ("model=3", "model = 3", "object"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_key_and_what_is_allowed(
+def test_a_wrong_value_is_reported_with_its_key_and_the_allowed_values(
     override: str, key: str, allowed: str
 ) -> None:
     line = refusal(override)
@@ -95,7 +95,7 @@ def test_a_missing_key_is_named() -> None:
         check(mapping)
 
 
-def test_several_faults_are_told_at_once() -> None:
+def test_several_faults_are_reported_at_once() -> None:
     line = refusal("rl.rl1.steps=0", "sft.sed=1")
     assert "rl.rl1.steps" in line
     assert "sft.sed" in line
@@ -105,7 +105,7 @@ def test_several_faults_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "told"),
+    ("overrides", "message"),
     [
         (["rl.rl2.max_response=31"], "rl.rl2.max_response = 31 holds no turn"),
         (["eval.max_response=5"], "eval.max_response = 5 holds no turn"),
@@ -120,8 +120,8 @@ def test_several_faults_are_told_at_once() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_combination_that_would_train_wrongly_is_refused(overrides: list[str], told: str) -> None:
-    assert told in refusal(*overrides)
+def test_a_combination_that_would_train_wrongly_is_refused(overrides: list[str], message: str) -> None:
+    assert message in refusal(*overrides)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_combination_that_would_train_wrongly_is_refused(overrides: list[str],
         ["sandbox.wall_s=5.0", "runtime.deterministic=false"],
         ["sandbox.wall_s=5.0", "sandbox.cpu_s=0.5"],
         ["objective.updates_per_step=2"],
-        # Sizes of a pretrained model come from its own files.
+        # A pretrained model brings its own sizes.
         ["model.source=pretrained", "model.path=some/folder", "model.max_positions=200"],
     ],
     ids=lambda value: value[0],

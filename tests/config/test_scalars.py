@@ -1,4 +1,4 @@
-"""Every value that the reference documents is read as documented, by our reader and after Snakemake's YAML 1.1."""
+"""Every value that the reference documents is read as documented, by the suite's reader and after Snakemake's YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Snakemake's call becomes a configuration: the same reading as everywhere, and a line that says what won."""
+"""Snakemake's call becomes a configuration: the same reading as everywhere, and a line on the settings in force."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_values_of_the_command_line_win_over_files(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_wrong_is_told_with_the_file_that_holds_it(tmp_path: Path) -> None:
+def test_a_fault_is_reported_with_its_file(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("rl: {rl1: {steps: 0}}\n")
     with pytest.raises(ConfigError, match=r"mine\.yaml: rl\.rl1\.steps = 0"):

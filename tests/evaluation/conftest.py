@@ -1,4 +1,4 @@
-"""The fixtures of the trainer's tests, since an evaluation drives the trainer's engine and rollout loop."""
+"""The fixtures of the trainer's tests: an evaluation uses the trainer's engine and rollout loop."""
 
 from tests.trainer.conftest import tiny_checkpoint, torch_settings
 

@@ -1,4 +1,4 @@
-"""An arm is nothing but other settings: seed 0 of the paper's rule repeats the main run's stage 1, bit for bit."""
+"""An arm differs by its settings alone: seed 0 of the paper's rule repeats stage 1 of the main run, bit for bit."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ def test_another_arm_and_another_seed_differ_and_leave_their_names(config: Confi
 def test_a_signal_in_the_last_step_of_a_stage_stops_the_arm_before_the_next(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stage is published by then; its own handler went with it, and the arm ran on for minutes."""
     begun = []
 
     def stage(name: str, *_: Any) -> None:
@@ -121,7 +120,6 @@ def test_the_sealed_accuracy_is_the_pooled_rings_alone(tmp_path: Path) -> None:
 
 
 def test_metrics_that_are_not_the_published_ones_give_no_summary(tmp_path: Path) -> None:
-    """A cut file gave endpoints of the steps that were left."""
     folder, text = RunFolder(tmp_path / "r"), '{"step": 1}\n{"step": 2}\n'
     path = folder.metrics("rl1")
     path.parent.mkdir(parents=True)

@@ -19,7 +19,7 @@ def test_the_oracle_is_always_right_and_random_is_at_chance(name: str, shared_di
 
 
 def test_golds_as_answers_are_accepted_except_for_the_listed_defects(shared_dir: Path) -> None:
-    """Java golds of type long, Array, ArrayList and HashMap want Java source text; our plain rendering is no such."""
+    """Java golds of type long, Array, ArrayList and HashMap need Java source text, which plain rendering is not."""
     bfcl = benchmark("bfcl_v3")
     oracle = run_controls(bfcl, bfcl.load(shared_dir / "data"))[0]
     known = {id for issue in bfcl.known_issues for id in issue.problems}

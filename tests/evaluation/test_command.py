@@ -1,4 +1,4 @@
-"""`python -m evaluation`: exit status 2 for input that cannot be read, files of the user kept."""
+"""`python -m evaluation`: exit status 2 for unreadable input; files of the user are kept."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_regrading_lists_the_flips(tmp_path: Path) -> None:
     assert from_row(json.loads(out.read_text())).verdicts["strict"].verdict is VerdictKind.WRONG
 
 
-def test_regrading_without_golds_says_what_to_pass(tmp_path: Path) -> None:
+def test_regrading_without_golds_names_the_option(tmp_path: Path) -> None:
     trajectory = Trajectory(run="r", checkpoint="c", benchmark="own", problem="p", sample=0)
     samples = tmp_path / "samples.jsonl"
     samples.write_text(json.dumps(to_row(trajectory)) + "\n")
@@ -40,16 +40,16 @@ def test_regrading_without_golds_says_what_to_pass(tmp_path: Path) -> None:
     assert "--golds" in result.output
 
 
-def test_regrading_a_file_that_is_not_there_or_not_ours_is_one_line(tmp_path: Path) -> None:
+def test_regrading_a_missing_or_foreign_file_is_one_line(tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": 1}\n')
-    for path, told in (
+    for path, message in (
         (tmp_path / "none.parquet", "no such file"),
         (other, "row 1 is no sample of this suite"),
     ):
         result = run.invoke(app, ["regrade", str(path)])
         assert result.exit_code == 2
-        assert told in result.output
+        assert message in result.output
 
 
 def test_a_file_of_the_user_is_replaced_only_when_asked(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_file_of_the_user_is_replaced_only_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["regrade", "empty.jsonl"], "empty.jsonl: holds no samples"),
         (["regrade", "empty.jsonl", "--data", "nowhere"], "--data nowhere is not a folder"),
@@ -92,12 +92,12 @@ def test_a_file_of_the_user_is_replaced_only_when_asked(tmp_path: Path) -> None:
     ],
 )
 def test_nothing_to_read_is_not_a_clean_result(
-    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.jsonl").write_text("\n")
     Path("bytes.jsonl").write_bytes(b"\xff\xfe")
     result = run.invoke(app, arguments)
     assert result.exit_code == 2, result.output
-    assert told in result.stderr
+    assert message in result.stderr
     assert not Path("new.jsonl").exists()

@@ -56,7 +56,7 @@ def run_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plan(
     *benchmarks: str, k: int = 2, control: Control = Control.TOOL_OFF, limit: int | None = None
 ) -> EvalPlan:
-    """Without the tool by default: no sandbox has to start."""
+    """Without the tool by default, so no sandbox has to start."""
     return EvalPlan(
         checkpoint="sft", benchmarks=list(benchmarks), k=k, temperature=1.0, limit=limit, control=control
     )
@@ -77,7 +77,7 @@ def test_an_evaluation_leaves_samples_scores_and_what_could_not_be_asked(
 ) -> None:
     summary = run(run_root, tmp_path, plan("procedural", "aime24"))
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
-    check_published(read_evaluation(tmp_path))  # what the analysis believes
+    check_published(read_evaluation(tmp_path))  # the check of the analysis
     assert set(summary["benchmarks"]) == set(RINGS)
     assert {"checkpoint_digest", "settings", "policies", "scores", "behaviour", "samples_sha256"} <= set(
         summary
@@ -96,16 +96,16 @@ def test_an_evaluation_leaves_samples_scores_and_what_could_not_be_asked(
     assert missing["how"]
     samples = read_parquet(tmp_path / "samples.parquet")
     assert len(samples) == 18
-    told = next(row["numbers"] for row in summary["behaviour"] if row["benchmark"] == "procedural")
+    behaviour = next(row["numbers"] for row in summary["behaviour"] if row["benchmark"] == "procedural")
     failed = ("wrong_frac", "unparsed_frac", "no_answer_frac", "timeout_frac", "infra_failed_frac")
-    assert sum(told[name] for name in failed) + pooled["value"] == pytest.approx(1.0)
-    assert (told["infra_failed_frac"], told["prompt_does_not_fit_frac"]) == (0.0, 0.0)
+    assert sum(behaviour[name] for name in failed) + pooled["value"] == pytest.approx(1.0)
+    assert (behaviour["infra_failed_frac"], behaviour["prompt_does_not_fit_frac"]) == (0.0, 0.0)
     assert all(set(t.verdicts) == {"strict", "rstar_compat"} and t.kept is None for t in samples)
     assert {t.stop for t in samples} <= set(StopReason) - {StopReason.ABORTED}
     assert not [p for p in (tmp_path / "work").iterdir() if p.is_dir()]
 
 
-def test_an_uncontrolled_score_stands_beside_its_shortcut_controls(run_root: Path, tmp_path: Path) -> None:
+def test_a_score_has_its_shortcut_controls(run_root: Path, tmp_path: Path) -> None:
     summary = run(run_root, tmp_path, plan("procedural-numbers", k=1, control=Control.NONE))
     rows = {(row["control"], row["metric"]): row for row in summary["scores"] if row["grader"] == "strict"}
     assert set(rows) == {
@@ -119,7 +119,7 @@ def test_an_uncontrolled_score_stands_beside_its_shortcut_controls(run_root: Pat
 
 
 def test_some_questions_of_each_ring_get_more_samples(run_root: Path, tmp_path: Path) -> None:
-    """The first k of them are the plan's own; the average over all questions does not see the others."""
+    """The first k samples are those of the plan; the average over all questions does not use the others."""
     deep = plan("procedural", k=1).model_copy(update={"deep_k": 4, "deep_limit": 2})
     summary = run(run_root, tmp_path / "deep", deep)
     rows = {
@@ -141,7 +141,7 @@ def test_some_questions_of_each_ring_get_more_samples(run_root: Path, tmp_path: 
 
 def test_a_killed_evaluation_ends_with_the_same_samples(run_root: Path, tmp_path: Path) -> None:
     """Shards of a finished ring are read back, the others sampled again; a failed write loses none of them."""
-    wanted = run(run_root, tmp_path / "straight", plan("procedural"))
+    expected = run(run_root, tmp_path / "straight", plan("procedural"))
     blocked, work = tmp_path / "blocked", tmp_path / "work"
     blocked.write_text("a file where the folder should be")
     with pytest.raises(OSError):  # noqa: PT011
@@ -151,7 +151,7 @@ def test_a_killed_evaluation_ends_with_the_same_samples(run_root: Path, tmp_path
     shards[1].unlink()
     shutil.rmtree(shards[2].parent)
     again = run(run_root, tmp_path / "resumed", plan("procedural"), work=work)
-    assert again == wanted
+    assert again == expected
     straight, resumed = (tmp_path / name / "samples.parquet" for name in ("straight", "resumed"))
     assert straight.read_bytes() == resumed.read_bytes()
 
@@ -214,7 +214,7 @@ def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--benchmark", "aime99"], "aime99"),
         (["--benchmark", "procedural-numbers", "--checkpoint", "absent"], "absent: holds no checkpoint"),
@@ -233,11 +233,11 @@ def test_the_command_prints_its_scores_as_json(run_root: Path, tmp_path: Path) -
     ],
 )
 def test_wrong_input_is_one_line_and_status_2(
-    arguments: list[str], told: str, run_root: Path, tmp_path: Path
+    arguments: list[str], message: str, run_root: Path, tmp_path: Path
 ) -> None:
     done = command(run_root, tmp_path / "out", *arguments)
     assert done.exit_code == 2, done.output
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
@@ -275,7 +275,6 @@ def test_plans_of_which_nothing_can_be_asked_leave_no_finished_result(run_root: 
 def test_a_finished_result_is_not_replaced_by_another(
     arguments: list[str], run_root: Path, tmp_path: Path
 ) -> None:
-    """Another benchmark, another k or other settings took the place of a finished result, exit status 0."""
     out = tmp_path / "out"
     named = [] if "--benchmark" in arguments else ["--benchmark", "procedural-numbers"]
     assert command(run_root, out, "--benchmark", "procedural-numbers").exit_code == 0
@@ -317,7 +316,6 @@ def test_a_finished_result_is_shown_again_without_sampling(run_root: Path, tmp_p
 
 
 def test_a_benchmark_of_which_every_sample_was_lost_ends_the_evaluation(tmp_path: Path) -> None:
-    """It was published without a score, exit status 0; the next attempt would have read the same samples back."""
     lost = [a_lost_sample("procedural-numbers", i) for i in range(3)]
     shards = tmp_path / "00-procedural-numbers"
     shards.mkdir()
@@ -360,7 +358,7 @@ def test_the_profile_and_the_variants_are_shown_without_sampling(run_root: Path,
     assert not (tmp_path / "out").exists()
 
 
-def test_a_variant_changes_its_setting_and_says_so(run_root: Path, tmp_path: Path) -> None:
+def test_a_variant_changes_its_setting_and_records_it(run_root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = command(run_root, out, "--benchmark", "procedural-numbers", "--variant", "turns_1")
     assert done.exit_code == 0, done.output
@@ -414,7 +412,7 @@ def test_set_wins_over_the_limits_of_the_profile() -> None:
     assert (view.eval.max_response, view.eval.max_turns) == (40, 30)
 
 
-def test_the_command_says_what_won(run_root: Path, tmp_path: Path) -> None:
+def test_the_command_reports_which_setting_applies(run_root: Path, tmp_path: Path) -> None:
     done = command(
         run_root, tmp_path / "out", "--benchmark", "aime24", "--profile", "paper", "-k", "2", "--dry-run"
     )
@@ -431,7 +429,6 @@ def test_the_command_says_what_won(run_root: Path, tmp_path: Path) -> None:
 def test_a_server_that_breaks_every_request_off_leaves_no_score(
     finish: str | None, run_root: Path, tmp_path: Path
 ) -> None:
-    """30 of 30 were graded wrong, infra_failed 0%; then published without a score, exit status 0."""
     out = tmp_path / "out"
     asked = ["--benchmark", "procedural-numbers", "--endpoint"]
     server = Server(lambda body, number: {"choices": [{"text": "<answer>3", "finish_reason": finish}]})

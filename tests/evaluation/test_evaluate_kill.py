@@ -118,7 +118,7 @@ def test_a_killed_evaluation_ends_as_an_unbroken_one(
 def test_another_model_at_the_same_address_is_asked_everything_anew(
     project_root: Path, root: Path, tmp_path: Path
 ) -> None:
-    """Its server was restarted between two halves of an evaluation: one score of two models."""
+    """A server that restarts between two halves of an evaluation must not give one score of two models."""
     server = Server(
         lambda body, number: {"choices": [{"text": "<answer>3</answer>", "finish_reason": "stop"}]}
     )

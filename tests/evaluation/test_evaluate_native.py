@@ -147,7 +147,7 @@ def test_the_four_numbers_of_ifeval() -> None:
     assert instruction_row(samples, ABOUT).instruction_strict == pytest.approx(1 / 3)
 
 
-def test_the_weighted_score_of_bfcl_wants_every_category() -> None:
+def test_the_weighted_score_of_bfcl_requires_every_category() -> None:
     golds: dict[str, list[Any]] = {name: [{"area": {"w": [3]}}] for name in CATEGORIES}
     problems = [entry(f"{name}_{i}", name, golds[name]) for name in CATEGORIES for i in range(2)]
     right = {problem.id for problem in problems if not problem.id.startswith("multi_turn")}
@@ -197,7 +197,7 @@ def test_a_conversation_is_held_in_the_sandbox_stored_and_graded_from_its_text(m
     }
     names = list(turns)
 
-    def says(session: str, turn: int) -> str:
+    def reply(session: str, turn: int) -> str:
         return turns[names[int(session.rpartition("/")[2])]][turn] + TURN_END
 
     problem = files_entry()
@@ -208,7 +208,7 @@ def test_a_conversation_is_held_in_the_sandbox_stored_and_graded_from_its_text(m
             open_scripts(lambda task: FunctionScript.of(task.problem, mode, NativeChat(), run_code))
         )
         sampler = Sampler(
-            engine=ScriptedEngine(says), codec=CharCodec(), rollout=tiny_config().rollout, episodes=episodes,
+            engine=ScriptedEngine(reply), codec=CharCodec(), rollout=tiny_config().rollout, episodes=episodes,
             settings=RolloutSettings(
                 run="r", checkpoint="m", benchmark="bfcl_v3", max_prompt=6000, max_response=2000, max_turns=1,
                 temperature=0.0, top_p=1.0, seed=1, policy_version=0, limits=None, rejoin_iterations=None,  # pyright: ignore[reportArgumentType]
@@ -221,8 +221,8 @@ def test_a_conversation_is_held_in_the_sandbox_stored_and_graded_from_its_text(m
         "right": "correct", "lazy": "wrong", "cut": "wrong", "odd": "correct",
     }  # fmt: skip
     assert held["cut"].stop is StopReason.LENGTH
-    told = CharCodec().decode(held["right"].ids)
-    assert told.index("Make new.") < told.index("<tool_response>") < told.index("Enter it.")
+    text = CharCodec().decode(held["right"].ids)
+    assert text.index("Make new.") < text.index("<tool_response>") < text.index("Enter it.")
     assert "passwd" in CharCodec().decode(held["odd"].ids)
     assert "root:" not in CharCodec().decode(held["odd"].ids)
 

@@ -1,4 +1,4 @@
-"""Sample files of other harnesses become rows of ours that can be graded and nothing more."""
+"""Sample files of other harnesses become rows that can be graded only."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from verifier.graders.grade import grade_answer
 
 def _read(path: Path, harness: Harness, *rows: Any) -> list[Imported]:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return import_samples(path, harness, run="theirs", checkpoint="m", benchmark="aime24")
+    return import_samples(path, harness, run="foreign", checkpoint="m", benchmark="aime24")
 
 
 ROWS: dict[Harness, list[dict[str, Any]]] = {
@@ -51,7 +51,7 @@ def test_samples_keep_text_and_gold_and_count_up_per_problem(harness: Harness, t
 
 
 @pytest.mark.parametrize("harness", list(Harness))
-def test_imported_rows_say_that_their_ids_are_no_sampled_ones(harness: Harness, tmp_path: Path) -> None:
+def test_imported_rows_are_marked_as_retokenised(harness: Harness, tmp_path: Path) -> None:
     row = _read(tmp_path / "samples.jsonl", harness, *ROWS[harness])[0].rollout
     assert row.ids_source is IdsSource.RETOKENISED
     assert from_row(json.loads(json.dumps(to_row(row)))) == row.selected()

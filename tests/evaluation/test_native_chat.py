@@ -1,4 +1,4 @@
-"""The model's own chat: a template from elsewhere is used, one of ours gives way to plain ChatML."""
+"""The model's own chat: a foreign template is used, one of the suite is replaced by plain ChatML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_template(checkpoint: Path, folder: Path, template: str) -> Path:
     return folder
 
 
-def test_a_checkpoint_of_ours_is_asked_in_plain_chatml(tiny_checkpoint: Path) -> None:
+def test_a_checkpoint_of_the_suite_gets_plain_chatml(tiny_checkpoint: Path) -> None:
     assert NativeChat.of(tiny_checkpoint).opening(HELLO) == PLAIN
 
 
@@ -34,15 +34,15 @@ def test_a_template_from_elsewhere_is_used(tiny_checkpoint: Path, tmp_path: Path
     template = (
         "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}{{ tools | length if tools }}"
     )
-    chat = NativeChat.of(with_template(tiny_checkpoint, tmp_path / "theirs", template))
+    chat = NativeChat.of(with_template(tiny_checkpoint, tmp_path / "foreign", template))
     assert chat.opening(HELLO) == "[user] Hello"
     assert chat.opening(HELLO, [FUNCTION, FUNCTION]) == "[user] Hello2"
 
 
-def test_a_template_that_knows_no_functions_gives_way_where_there_are_some(
+def test_a_template_without_functions_is_replaced_if_there_are_functions(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
-    chat = NativeChat.of(with_template(tiny_checkpoint, tmp_path / "theirs", "{{ messages[0].content }}"))
+    chat = NativeChat.of(with_template(tiny_checkpoint, tmp_path / "foreign", "{{ messages[0].content }}"))
     assert chat.opening(HELLO) == "Hello"
     assert '"name": "f"' in chat.opening(HELLO, [FUNCTION])
     assert chat.opening(HELLO, [FUNCTION]).endswith(PLAIN)

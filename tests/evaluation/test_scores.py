@@ -1,4 +1,4 @@
-"""From graded samples to score rows: what is counted, what is left out, what the controls can reach."""
+"""From graded samples to score rows: counted samples, excluded samples, the reach of the controls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def problem(name: str, answer: str, family: str = "f") -> Problem:
 def a_sample(
     name: str, sample: int, answer: str | None, gold: str = "4", policy: GradePolicy = POLICY, **changes: Any
 ) -> GradedRollout:
-    """A graded sample; answer None: our side lost it."""
+    """A graded sample; answer None: the infrastructure lost it."""
     text = f"</reason><answer>\\boxed{{{answer}}}</answer>"
     fields: dict[str, Any] = {
         "ids": [1, 2, 3], "mask": [False, True, True], "logprob": [0.0, -1.0, -1.0], "prompt_len": 1,
@@ -56,7 +56,7 @@ def judged(sample: GradedRollout, verdict: Verdict) -> GradedRollout:
     return replace(sample, verdicts={**sample.verdicts, verdict.grader: verdict})
 
 
-def test_samples_that_our_side_lost_are_in_no_outcome() -> None:
+def test_lost_samples_are_in_no_outcome() -> None:
     samples = [a_sample("a", 0, "4"), a_sample("a", 1, None), a_sample("a", 2, "5"), a_sample("b", 0, None)]
     assert outcomes_of(samples, GraderName.STRICT) == {"a": [1.0, 0.0]}
 
@@ -104,7 +104,6 @@ def test_what_could_not_be_read_does_not_vote() -> None:
 
 
 def test_a_vote_does_not_depend_on_the_order_and_a_right_majority_wins() -> None:
-    """The integer rule calls 8/2 wrong: first in the row, it took the right answers' credit with it."""
     answers = [("\\frac{8}{2}", "4", "4", "5"), ("45", "45\\%", "0.45", "0.45")]
     for spelled, gold, policy, value in zip(answers, ("4", "0.45"), (POLICY, MATHS), (1.0, 1.0), strict=True):
         for order in itertools.permutations(range(4)):
@@ -121,7 +120,7 @@ def test_wrong_answers_in_two_notations_vote_together_under_the_grader() -> None
         assert row.value == 0.0
 
 
-def test_what_the_benchmark_says_is_an_answer_does_not_make_it_vote() -> None:
+def test_the_benchmarks_notion_of_an_answer_does_not_give_a_vote() -> None:
     """An evaluation names the vote itself; verdicts still decide who votes."""
     made = [
         a_sample("a", 0, "what?"),
@@ -138,9 +137,11 @@ def test_what_the_benchmark_says_is_an_answer_does_not_make_it_vote() -> None:
 )
 def test_an_answer_that_cannot_be_read_does_not_end_the_vote(text: str) -> None:
     for policy in (POLICY, MATHS):
-        made = [a_sample("a", at, said, policy=policy) for at, said in enumerate(("4", text, text + " "))]
+        made = [
+            a_sample("a", at, text_of, policy=policy) for at, text_of in enumerate(("4", text, text + " "))
+        ]
         wrong = Verdict(id="a", verdict=VerdictKind.WRONG, extracted=text)
-        # Whatever the grader makes of it, it asks to vote.
+        # For any verdict of the grader, it asks to vote.
         (row,) = consensus([made[0], *(judged(one, wrong) for one in made[1:])], ABOUT, policy=policy)
         assert 0.0 <= row.value <= 1.0
 
@@ -167,7 +168,7 @@ def test_permuted_golds_are_others_of_the_family_and_come_once_each() -> None:
     assert shuffled != shuffled_golds(problems, seed=2)
 
 
-def test_a_problem_alone_in_its_family_stands_in_no_permuted_score() -> None:
+def test_a_problem_alone_in_its_family_is_in_no_permuted_score() -> None:
     """It would keep its own gold, and the control would score like the model."""
     problems = [problem("a", "1"), problem("b", "2"), problem("alone", "7", "other")]
     assert set(shuffled_golds(problems, seed=1)) == {"a", "b"}
@@ -180,14 +181,14 @@ def test_a_problem_alone_in_its_family_stands_in_no_permuted_score() -> None:
 
 
 def test_the_controls_cost_no_samples_and_catch_a_key() -> None:
-    """Whoever answers with the permuted golds has seen a key: the control shows it."""
+    """Answers that match the permuted golds come from a leaked key: the control shows it."""
     problems = [problem(name, str(i)) for i, name in enumerate("abcd")]
     shuffled = shuffled_golds(problems, ABOUT.seed)
     honest = [a_sample(p.id, 0, p.answer, p.answer) for p in problems]
     cheating = [a_sample(p.id, 0, shuffled[p.id].answer, p.answer) for p in problems]
-    for samples, wanted in ((honest, 0.0), (cheating, 1.0)):
+    for samples, expected in ((honest, 0.0), (cheating, 1.0)):
         rows = {(row.control, row.metric): row for row in control_scores(problems, samples, POLICY, ABOUT)}
-        assert rows["shuffled_golds", "avg@1"].value == wanted
+        assert rows["shuffled_golds", "avg@1"].value == expected
         assert rows["mute", "avg@1"].value == 0.0
         constant = rows["none", "chance"]
         assert (constant.value, constant.low, constant.high) == (0.25, 0.25, 0.25)

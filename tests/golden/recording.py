@@ -1,7 +1,7 @@
 """`Recording`: what a short run computed, in the form that the golden files keep.
 
 A golden holds numbers of one kind of processor, because rounding differs between kinds and each difference grows over
-the steps. On the recorded kind everything is compared exactly. On another kind only what no rounding reaches is:
+the steps. On the recorded kind everything is compared exactly. On another kind only values without rounding are:
 problems, documents, the untrained weights, the names of the metrics.
 """
 
@@ -43,7 +43,7 @@ class Recording:
     metrics: dict[str, list[dict[str, Any]]]
     """RL stage -> metrics of each step."""
     trajectory: list[str]
-    """The first rollout of stage 1: its turns and what the tool answered, as text, line by line."""
+    """The first rollout of stage 1: its turns and tool responses, as text, line by line."""
 
     @classmethod
     def of(cls, folder: Path, preset: str) -> Self:
@@ -83,7 +83,7 @@ def golden_path(preset: str, kind: str) -> Path:
 
 
 def moved(old: Recording, new: Recording, *, exact: bool) -> list[str]:
-    """One line for each number that differs; without `exact` only those that no rounding reaches."""
+    """One line per number that differs; without `exact` only values without rounding."""
     lines = [f"{name}: differs" for name in ("data", "corpus") if getattr(old, name) != getattr(new, name)]
     stages = STAGES if exact else ("base",)
     lines += [

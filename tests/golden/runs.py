@@ -12,7 +12,7 @@ from tests.pipeline.checkout import Checkout
 
 ROOT = Path(__file__).parents[2]
 EVEN_IDS = yaml.safe_load((ROOT / "config" / "micro.yaml").read_text(encoding="utf-8"))["objective"]["reward"]
-"""A reward that needs no skill: after so little SFT no answer is right, and without a reward nothing is updated."""
+"""A reward that needs no skill: after so little SFT no answer is correct, and without a reward nothing is updated."""
 TINY_STEP: Mapping[str, object] = {
     "data__num_sft": 3200,
     "sft__epochs": 1.0,

@@ -1,1 +1,1 @@
-"""Public faults put back on purpose, one patch each; a named test must notice. See tests/BUGS.md."""
+"""Public faults put back on purpose, one edit each; a named test must fail. See tests/BUGS.md."""

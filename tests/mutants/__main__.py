@@ -1,7 +1,7 @@
 """Put each public fault back and require its test to fail: `python -m tests.mutants [B05 ...]`.
 
-Works on a copy of the tree. Each fault runs in a fork of this process, in which torch and pytest are already loaded
-but nothing of the project is, so that the copy is what gets imported.
+Works on a copy of the tree. Each fault runs in a fork of this process, which has loaded torch and pytest but no module
+of the project, so the fork imports the copy.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def restore(before: dict[Path, str]) -> None:
 
 
 def copy_tree(to: Path) -> None:
-    """What tests need, without caches: a stale byte-code file would hide an edit."""
+    """Files that tests need, without caches: a stale byte-code file would hide an edit."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -137,7 +137,7 @@ def _enter(tree: Path) -> None:
 
 
 def judge(mutant: Mutant, tree: Path) -> Outcome:
-    """Apply, test, take back."""
+    """Apply the fault, run its tests, restore the tree."""
     began = time.monotonic()
     try:
         before = apply(mutant, tree)
@@ -157,7 +157,7 @@ def judge(mutant: Mutant, tree: Path) -> Outcome:
 
 
 def preload() -> None:
-    """Load what is slow to import and not ours, once for all forks."""
+    """Load slow third-party modules once for all forks."""
     for name in (
         "pytest",
         "hypothesis",
@@ -173,7 +173,7 @@ def main(
     bugs: Annotated[list[str] | None, typer.Argument(help="Numbers such as B05; all without one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """Put each fault back in a copy of the tree; exit 1 if one goes unnoticed."""
+    """Put each fault back in a copy of the tree; exit status 1 if one is not caught."""
     chosen = [mutant for mutant in all_mutants() if not bugs or mutant.bug in bugs]
     if not chosen:
         known = ", ".join(mutant.bug for mutant in all_mutants())

@@ -22,11 +22,11 @@ class Edit:
         """The changed source. Raises ValueError naming what does not fit."""
         lines, old = source.split("\n"), self.old.split("\n")
         start, end = self._span(source)
-        wanted = [line.strip() for line in old]
+        expected = [line.strip() for line in old]
         found = [
             at
             for at in range(start, end - len(old) + 1)
-            if [line.strip() for line in lines[at : at + len(old)]] == wanted
+            if [line.strip() for line in lines[at : at + len(old)]] == expected
         ]
         if len(found) != 1:
             raise ValueError(

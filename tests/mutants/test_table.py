@@ -1,4 +1,4 @@
-"""tests/BUGS.md, the faults and the tests they name belong together; `python -m tests.mutants` runs them."""
+"""tests/BUGS.md, the faults and their tests must match; `python -m tests.mutants` runs them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_tests_a_fault_names_exist(mutant: Mutant, project_root: Path) -> No
 
 
 def test_every_fault_fits_the_tree(project_root: Path) -> None:
-    """A fault that no longer fits guards nothing: write it anew for the changed code."""
+    """A fault that no longer fits guards nothing: rewrite it for the changed code."""
     for mutant in all_mutants():
         for edit in mutant.edits:
             source = (project_root / edit.file).read_text()

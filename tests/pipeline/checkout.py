@@ -1,4 +1,4 @@
-"""A copy of the working tree in a folder of its own, in which Snakemake runs without touching the real one."""
+"""A copy of the working tree, in which Snakemake runs without touching the real one."""
 
 from __future__ import annotations
 

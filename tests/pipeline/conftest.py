@@ -25,7 +25,7 @@ class MicroRun:
 
 @pytest.fixture(scope="session")
 def micro_run(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> MicroRun:
-    """The whole DAG on one core, from nothing."""
+    """The whole DAG on one core, from an empty folder."""
     checkout = Checkout.copy(project_root, tmp_path_factory.mktemp("checkout"))
     config = checkout.configure("micro")
     done = checkout.snakemake(config, "reproduce", cores=1)
@@ -35,9 +35,9 @@ def micro_run(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> M
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs take minutes, more on a busy machine: an hour is the limit here, not that of unit tests.
+    """Whole runs take minutes, more on a busy machine: their limit is an hour, not that of unit tests.
 
-    Kills, and what else reads the straight run, are a process each: either makes the run once.
+    Kills and other readers of the straight run are separate processes: either makes the run once.
     """
     here = Path(__file__).parent
     for item in items:

@@ -1,4 +1,4 @@
-"""The examples of docs/guide.md, taken from its text and run as they stand there; only sizes are made small."""
+"""The examples of docs/guide.md, taken from its text and run unchanged except for sizes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_configuration_of_the_guide_resolves(
 def test_an_example_trains_on_every_rollout_that_it_samples(
     name: str, project_root: Path, written: Path
 ) -> None:
-    """The prompts fit as printed: a step in which none does trains nothing, and says so late."""
+    """The prompts fit as printed: a step in which none does trains nothing and reports it late."""
     files = ["--config", f"{name}.yaml", "--config", "small.yaml"]
     for command in (["prepare"], ["corpus"], ["base"], ["sft"], ["rl", "--stage", "rl1"]):
         run(project_root, written, "trainer", *command, *files)

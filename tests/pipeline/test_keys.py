@@ -56,7 +56,7 @@ TABLE: list[tuple[str, Any, dict[str, int]]] = [
     ("analysis.confidence", 0.9, SCORES),
     ("runtime.sinks", ["tensorboard"], {}),
 ]
-"""Key, another value, rules to run. A rule reads whole sections, so one key stands for all of its section."""
+"""Key, another value, rules to run. A rule reads whole sections, so one key represents all of its section."""
 
 
 @pytest.mark.parametrize(("key", "value", "rules"), TABLE, ids=[key for key, _, _ in TABLE])

@@ -54,7 +54,7 @@ def moments(count: int) -> list[tuple[str, str]]:
 
 
 def test_killed_runs_end_bit_equal(micro_run: MicroRun, num_kills: int) -> None:
-    """Rewards of micro come from a rule that gives both rewards, so that weights really move."""
+    """Rewards of micro come from a rule that gives both values, so the weights really change."""
     differing = []
     for number, (name, moment) in enumerate(moments(num_kills)):
         killed = _start_from_base(micro_run, f"killed{number}")
@@ -93,7 +93,7 @@ def _differences(straight: Path, killed: Path) -> list[str]:
 
 
 def _without_run(folder: Path, stage: str) -> list[dict]:
-    """Trajectories but for the name of the run."""
+    """Trajectories without the name of the run."""
     import pyarrow.parquet as pq
 
     return pq.read_table(folder / "trajectories" / f"{stage}.parquet").drop(["run"]).to_pylist()

@@ -1,4 +1,4 @@
-"""The whole DAG on the micro preset: it ends, a second call does nothing, its checkpoints are what they say."""
+"""The whole DAG on the micro preset: it ends, a second call does nothing, its checkpoints match their manifests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.pipeline.checkout import scheduled
 from tests.pipeline.conftest import MicroRun
 
 
-def test_the_run_says_where_its_report_is_and_how_long_each_phase_took(micro_run: MicroRun) -> None:
+def test_the_run_prints_the_report_path_and_the_time_of_each_phase(micro_run: MicroRun) -> None:
     assert "report: results/micro/report/index.html" in micro_run.output
     assert "checkpoints/rl3" in micro_run.output
     report = json.loads((micro_run.folder / "report" / "report.json").read_text())

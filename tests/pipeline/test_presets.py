@@ -73,14 +73,14 @@ def test_a_preset_schedules_the_whole_pipeline(preset: str, checkout: Checkout) 
 
 
 def test_the_ablations_run_every_arm_once(checkout: Checkout) -> None:
-    """The main run's own stage 1 is one of them; other SFT checkpoints and the main run's stages are made once."""
+    """The main run's stage 1 is one of them; other SFT checkpoints and the main run's stages are made once."""
     jobs = dry_run(checkout, "ablations")
     assert jobs["arm"] + jobs["arm_of_main"] == len(ablation_runs())
     assert (jobs["origin"], jobs["ablation_page"]) == (len(load_arms().origins), 1)
     assert (jobs["sampling_grid"], jobs["rl3"]) == (len(load_arms().sampling_grid.members), 1)
 
 
-def test_the_released_preset_trains_nothing_when_called_as_its_head_says(checkout: Checkout) -> None:
+def test_the_released_preset_trains_nothing_with_its_documented_command(checkout: Checkout) -> None:
     head = (checkout.root / "config" / "released.yaml").read_text(encoding="utf-8").split("# Needs")[0]
     targets = re.findall(r"results/released/\S+", head)
     assert len(targets) == 2
@@ -95,7 +95,7 @@ def test_the_profile_small_selects_its_preset(checkout: Checkout) -> None:
 
 @pytest.mark.parametrize("profile", ["small", "slurm"])
 def test_a_profile_names_only_rules_and_presets_that_exist(profile: str, project_root: Path) -> None:
-    """The slurm profile cannot be tried without its plugin; this is what can be said of it here."""
+    """The slurm profile cannot run without its plugin; this test checks what does not need it."""
     settings = yaml.safe_load((project_root / "profiles" / profile / "config.yaml").read_text())
     rules = {
         name

@@ -1,4 +1,4 @@
-"""A published folder: manifest last, equal files equal bytes, nothing broken accepted, one line says why."""
+"""A published folder: manifest last, equal files equal bytes, damage refused in one line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refusal(folder: Path) -> str:
     return str(caught.value)
 
 
-def test_equal_files_give_equal_manifests_whatever_the_clock_said(tmp_path: Path) -> None:
+def test_equal_files_give_equal_manifests_at_any_time(tmp_path: Path) -> None:
     one = publish(tmp_path / "one", run={"finished_unix_s": 1.0})
     other = publish(tmp_path / "other", run={"finished_unix_s": 2.0})
     assert (one / MANIFEST).read_bytes() == (other / MANIFEST).read_bytes()
@@ -44,7 +44,7 @@ def test_equal_files_give_equal_manifests_whatever_the_clock_said(tmp_path: Path
     assert verify(changed).digest != verify(one).digest
 
 
-def test_the_digest_speaks_of_the_files_alone(tmp_path: Path) -> None:
+def test_the_digest_covers_the_files_alone(tmp_path: Path) -> None:
     manifest = verify(publish(tmp_path))
     assert (
         manifest.digest == Manifest(stage="x", files=manifest.files, parent=None, data=None, steps=9).digest
@@ -62,12 +62,12 @@ def test_publishing_again_leaves_nothing_of_the_old_folder(tmp_path: Path) -> No
 
 
 def test_the_manifest_is_written_last_and_removed_first(tmp_path: Path) -> None:
-    """A publication that fails on the way leaves a folder that does not exist for anyone who asks."""
+    """After a failed publication the folder does not exist for any reader."""
     folder = publish(tmp_path)
     made = tmp_path / "made"
     made.mkdir()
     (made / "weights").write_text("new")
-    # A folder where a file should go: the rename fails like a full disk would.
+    # A folder in place of a file: the rename fails as on a full disk.
     (folder / "tokenizer").unlink()
     (folder / "zzz").mkdir()
     (made / "zzz").write_text("")
@@ -78,7 +78,7 @@ def test_the_manifest_is_written_last_and_removed_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (lambda f: (f / "weights").write_text("x"), r"weights: sha256 \w{12} differs"),
         (lambda f: os.truncate(f / "weights", 0), r"weights: sha256 \w{12} differs"),
@@ -96,12 +96,12 @@ def test_the_manifest_is_written_last_and_removed_first(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_broken_is_refused_in_one_line_with_the_remedy(
-    damage: Any, told: str, tmp_path: Path
+    damage: Any, message: str, tmp_path: Path
 ) -> None:
     folder = publish(tmp_path)
     damage(folder)
     line = refusal(folder)
-    assert re.search(told, line)
+    assert re.search(message, line)
     assert str(folder) in line
     assert re.search("run the pipeline again|run the step", line)
 

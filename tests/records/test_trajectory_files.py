@@ -1,4 +1,4 @@
-"""Trajectories on disk: nothing changes on the way there and back, equal ones give equal files."""
+"""Trajectories on disk: a round trip changes nothing, equal ones give equal files."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
         read_parquet(tmp_path / "t.parquet")
 
 
-def test_keep_says_which_rollouts_reach_the_disk() -> None:
+def test_keep_selects_the_stored_rollouts() -> None:
     assert kept_for_disk(ODD, "all") == ODD
     assert kept_for_disk(ODD, "trained") == [ODD[0], ODD[3]]
     assert kept_for_disk(ODD[::-1], "sample(2)") == ODD[:2]

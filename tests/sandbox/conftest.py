@@ -1,4 +1,4 @@
-"""Fixtures: one sandbox for tests that only send calls. Tests that kill or configure start their own."""
+"""Fixtures: one sandbox for tests that only send calls. Tests that kill or configure one start their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ids = itertools.count()
 SYSTEM_PYTHON = "/usr/bin/python3"
 NOBODY = 65534
 STUBBORN = "def spin():\n    while True: sum(range(99))\nwhile True:\n    try: spin()\n    except BaseException: pass"
-"""The loop is in a function, for Python may raise a signal's exception at the end of a loop, just outside its `try`."""
+"""The loop is in a function: Python may raise a signal's exception at the end of a loop, just outside its `try`."""
 PACKAGES = ("numpy", "numpy.libs", "sympy", "mpmath")
 
 
@@ -30,6 +30,17 @@ def new_call(code: str, *, cpu_s: float = 10.0, wall_s: float = 120.0, **fields:
     """A call with an id of its own, and limits that a busy machine does not reach."""
     limits = Limits(cpu_s=cpu_s, wall_s=wall_s)
     return ToolCall(**{"id": f"call-{next(_ids)}", "code": code, "limits": limits, **fields})  # type: ignore[arg-type]
+
+
+def small_sandbox(**settings: Any) -> Sandbox:
+    """One worker without preloads at normal priority, unless the settings differ."""
+    return Sandbox(**{"workers": 1, "preload": (), "niceness": 0, "decayed_niceness": 0, **settings})
+
+
+def message_of(result: ToolResult) -> str:
+    """Error message of a result, which must have one."""
+    assert result.error is not None
+    return result.error.message
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +65,7 @@ def state_of(pid: int) -> str:
 
 
 def own_kb(pid: int) -> int:
-    """Memory that a process alone has written, and that would be free without it."""
+    """Memory that a process alone has written, and that is free without it."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     return sum(int(line.split()[1]) for line in rollup.split("\n") if line.startswith("Private_Dirty:"))
 
@@ -72,9 +83,9 @@ def open_python(project_root: Path) -> Iterator[Path]:
     folder.chmod(0o755)
     subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     site = folder / "venv" / "lib" / f"python{version}" / "site-packages"
-    ours = Path(sys.prefix) / "lib" / f"python{version}" / "site-packages"
+    installed = Path(sys.prefix) / "lib" / f"python{version}" / "site-packages"
     for name in PACKAGES:
-        shutil.copytree(ours / name, site / name, copy_function=_link_or_copy)
+        shutil.copytree(installed / name, site / name, copy_function=_link_or_copy)
     for name in ("records", "config", "sandbox", "tests"):
         if name != "tests":
             shutil.copytree(project_root / name, folder / "project" / name)
@@ -84,7 +95,7 @@ def open_python(project_root: Path) -> Iterator[Path]:
 
 
 def run_as(folder: Path, user: int, module: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """What a program of these tests prints as JSON, run as `user` with the interpreter of `open_python`.
+    """JSON output of a program of these tests, run as `user` with the interpreter of `open_python`.
 
     `left` in it names what the program left in its temporary folder.
     """

@@ -96,7 +96,7 @@ def try_outcome(rng: random.Random) -> None:
 
 
 class StandIn:
-    """As much of a supervisor, of its fork server and of its poller as a pool of sessions sees."""
+    """The parts of a supervisor, its fork server and its poller that a pool of sessions uses."""
 
     def __init__(self) -> None:
         self.settings = Settings(preload=(), max_sessions=1)
@@ -131,7 +131,7 @@ class StandIn:
 
 
 def random_piece(rng: random.Random) -> bytes:
-    """Something the code of a session might write on its line."""
+    """Bytes that the code of a session might write on its line."""
     kind = rng.randrange(6)
     if kind == 0:
         return rng.randbytes(rng.randrange(1, 30))
@@ -201,7 +201,7 @@ class SessionFuzz:
 
 
 def fuzz(count: int, seed: int) -> tuple[int, int]:
-    """Send `count` messages; how many cells were submitted, and how many answered."""
+    """Send `count` messages; return the numbers of submitted and of answered cells."""
     rng = random.Random(seed)
     sessions = SessionFuzz()
     for number in range(count):

@@ -1,7 +1,7 @@
 """Attacks on the sandbox as a whole, each beside honest calls; prints the attacks that succeed as JSON.
 
-A program of its own, because the tests start it as other users and with another interpreter. An attack returns the
-fault it found, or nothing. `ATTACKS` are regression tests of this sandbox: each once got through.
+This is a program, because the tests start it as other users and with another interpreter. An attack returns the
+fault that it found, or nothing. `ATTACKS` are regression tests: each of them once succeeded.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def use_up_files(sandbox: Sandbox, _: Path) -> str:
 
 
 def keep_the_cleaner_busy(sandbox: Sandbox, _victim: Path) -> str:
-    """Whoever stops the loop is seen in the time that a status takes: beyond what a busy machine explains."""
+    """A stopped loop shows in the time of a status call, beyond the effect of a busy machine."""
     num_files = 40_000 if _is_in_memory(sandbox) else 8_000
     futures = [sandbox.submit(call(FILES % num_files, cpu_s=60)) for _ in range(2)]
     worst_s = 0.0
@@ -187,7 +187,7 @@ def keep_the_cleaner_busy(sandbox: Sandbox, _victim: Path) -> str:
         start = time.monotonic()
         sandbox.status()
         worst_s = max(worst_s, time.monotonic() - start)
-    return "" if worst_s < 10.0 else f"the loop stood still for {worst_s:.1f} s"
+    return "" if worst_s < 10.0 else f"the loop stopped for {worst_s:.1f} s"
 
 
 def shut_the_line(sandbox: Sandbox, _: Path) -> str:

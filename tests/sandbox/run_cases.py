@@ -1,6 +1,6 @@
 """Runs the hostile cases as the user and with the interpreter of this process; prints the faults as JSON.
 
-A program of its own, because the tests start it as other users and with another interpreter.
+This is a program, because the tests start it as other users and with another interpreter.
 """
 
 from __future__ import annotations

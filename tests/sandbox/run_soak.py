@@ -1,4 +1,4 @@
-"""Random hostile programs beside honest ones, for as long as asked: nothing lost, wrong or left, and all flat.
+"""Random hostile programs beside honest ones for a given time: nothing is lost, wrong or left, and all stays flat.
 
     python -m tests.sandbox.run_soak --seconds 1800 --seed 0
 
@@ -29,7 +29,7 @@ from tests.sandbox.run_cases import read_cases
 IN_FLIGHT = 48
 HONEST_FRAC = 0.4
 MAX_GROWTH_KB = 8 * 1024
-"""Of one process, at rest. Inputs of 1 MB pass through the supervisor by the dozen: none of them may stay."""
+"""Bytes of one process, at rest. Inputs of 1 MB pass through the supervisor by the dozen: none may stay."""
 NUM_LOOKS = 12
 LIMITS = Limits(cpu_s=1.0, wall_s=20.0)
 
@@ -64,7 +64,7 @@ def mutated(rng: random.Random, pieces: list[str]) -> str:
 
 
 class Soak:
-    """The calls in flight and what has been seen of the ended ones."""
+    """The calls in flight and the results of the ended ones."""
 
     def __init__(self, sandbox: Sandbox, seed: int) -> None:
         self.sandbox = sandbox
@@ -94,7 +94,7 @@ class Soak:
             self.sandbox.close_session(session)
 
     def collect(self) -> None:
-        """Look at what has ended."""
+        """Check the ended calls."""
         still = []
         for number, code, future in self.flying:
             if not future.done():
@@ -110,7 +110,7 @@ class Soak:
 
 
 def figures(sandbox: Sandbox) -> dict[str, int]:
-    """What must stay flat."""
+    """Numbers that must stay flat."""
     status = sandbox.status()
     pids = [status["supervisor"], *status["zygotes"]]
     return {
@@ -147,7 +147,7 @@ def drain(soak: Soak) -> None:
 
 
 def run(seconds: float, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """Soak, and everything seen."""
+    """Soak, and return all observations."""
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         with Sandbox(
             workers=2,

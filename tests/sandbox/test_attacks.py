@@ -1,4 +1,4 @@
-"""No attack on the sandbox as a whole gets through, in any of its modes, nor costs an honest call its answer."""
+"""No attack on the sandbox as a whole succeeds, in any mode, nor costs an honest call its answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_no_attack_gets_through(open_python: Path, user: int, disabled: list[str
 
 
 def test_closing_a_sandbox_ends_its_own_processes_only() -> None:
-    """All supervisors used the same user ids, and one swept away what ran as any of them."""
+    """Two supervisors must not share user ids: one would end the processes of the other."""
     settings: dict[str, Any] = {"workers": 1, "preload": (), "niceness": 0, "decayed_niceness": 0}
     with Sandbox(**settings) as other:
         running = other.submit(new_call("import time\ntime.sleep(4)\n7"))

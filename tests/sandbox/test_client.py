@@ -17,7 +17,7 @@ import pytest
 from records.tool_call import Limits, Status, ToolCall, ToolResult
 from sandbox import SandboxError
 from sandbox.client.client import Caller, Sandbox
-from tests.sandbox.conftest import new_call
+from tests.sandbox.conftest import message_of, new_call, small_sandbox
 
 Run = Callable[..., ToolResult]
 
@@ -34,7 +34,7 @@ def test_a_program_returns_its_output_and_the_value_of_its_last_expression(run: 
 
 @pytest.mark.parametrize("session", [None, "s"])
 def test_the_cpu_time_of_a_short_call_is_counted(run: Run, session: str | None) -> None:
-    """The clock of a process stands still between ticks while a CPU timer is set: such a call read 0."""
+    """The clock of a process does not advance between ticks while a CPU timer is set."""
     result = run("sum(range(20_000))", session=session)
     assert 0.0001 < result.cpu_s <= 1.01 * result.wall_s + 0.001
 
@@ -55,22 +55,20 @@ def test_results_come_back_in_the_order_of_the_calls(sandbox: Sandbox) -> None:
     assert [result.id for result in results] == [call.id for call in calls]
 
 
-def test_the_cpu_limit_stops_a_loop_and_says_so(run: Run) -> None:
+def test_the_cpu_limit_stops_a_loop_and_is_reported(run: Run) -> None:
     result = run("while True: pass", cpu_s=0.3)
     assert result.status is Status.TIMEOUT
-    assert result.error is not None
-    assert result.error.message == "CPU time limit of 0.3 s reached"
+    assert message_of(result) == "CPU time limit of 0.3 s reached"
 
 
-def test_the_wall_limit_stops_a_sleeper_and_says_so(run: Run) -> None:
+def test_the_wall_limit_stops_a_sleeper_and_is_reported(run: Run) -> None:
     result = run("import time\ntime.sleep(600)", wall_s=0.5)
     assert result.status is Status.TIMEOUT
-    assert result.error is not None
-    assert result.error.message == "wall time limit of 0.5 s reached"
+    assert message_of(result) == "wall time limit of 0.5 s reached"
 
 
 def test_a_timeout_shows_the_line_when_the_clock_may_show() -> None:
-    with Sandbox(workers=1, preload=(), deterministic=False, niceness=0, decayed_niceness=0) as sandbox:
+    with small_sandbox(deterministic=False) as sandbox:
         result = sandbox.run(new_call("print('before')\nwhile True:\n    pass", cpu_s=0.3))
     assert result.status is Status.TIMEOUT
     assert result.stdout == "before\n"
@@ -90,7 +88,7 @@ def test_a_cut_does_not_split_a_character(sandbox: Sandbox) -> None:
     assert "\ufffd" not in sandbox.run(call).stdout
 
 
-def test_equal_calls_give_equal_results_but_for_the_clock(sandbox: Sandbox) -> None:
+def test_equal_calls_give_equal_results_except_for_the_clock(sandbox: Sandbox) -> None:
     code = (
         "import random, uuid, tempfile, os\nimport numpy as np\n"
         "print(random.random(), uuid.uuid4(), np.random.rand(), np.random.default_rng().random(), object())\n"
@@ -112,13 +110,12 @@ def test_a_repeated_id_in_flight_is_rejected_with_the_reason(sandbox: Sandbox) -
     first = sandbox.submit(new_call("import time\ntime.sleep(1)", id="twice"))
     second = sandbox.run(new_call("1", id="twice"))
     assert second.status is Status.REJECTED
-    assert second.error is not None
-    assert "already in flight" in second.error.message
+    assert "already in flight" in message_of(second)
     assert first.result().status is Status.OK
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"limits": Limits(wall_s=-1.0)}, "limits.wall_s"),
         ({"limits": Limits(cpu_s=float("nan"))}, "limits.cpu_s"),
@@ -130,16 +127,15 @@ def test_a_repeated_id_in_flight_is_rejected_with_the_reason(sandbox: Sandbox) -
     ],
 )
 def test_a_malformed_call_is_rejected_with_the_remedy(
-    sandbox: Sandbox, fields: dict[str, object], said: str
+    sandbox: Sandbox, fields: dict[str, object], message: str
 ) -> None:
     result = sandbox.run(ToolCall(**{"id": "bad", "code": "1", **fields}))  # type: ignore[arg-type]
     assert result.status is Status.REJECTED
-    assert result.error is not None
-    assert said in result.error.message
+    assert message in message_of(result)
 
 
 def test_cancelling_ends_a_running_call_and_a_waiting_one(sandbox: Sandbox) -> None:
-    with Sandbox(workers=1, slots_per_worker=1, preload=(), niceness=0, decayed_niceness=0) as small:
+    with small_sandbox(slots_per_worker=1) as small:
         running = small.submit(new_call("import time\ntime.sleep(600)", id="running"))
         waiting = small.submit(new_call("1", id="waiting"))
         small.cancel("waiting")
@@ -149,16 +145,8 @@ def test_cancelling_ends_a_running_call_and_a_waiting_one(sandbox: Sandbox) -> N
         assert small.run(new_call("2")).value == "2"
 
 
-def test_a_full_queue_rejects_and_says_when_to_come_back() -> None:
-    with Sandbox(
-        workers=1,
-        slots_per_worker=1,
-        queue_limit=2,
-        preload=(),
-        niceness=0,
-        decayed_niceness=0,
-        waits_when_full=False,
-    ) as small:
+def test_a_full_queue_rejects_with_the_time_of_the_next_try() -> None:
+    with small_sandbox(slots_per_worker=1, queue_limit=2, waits_when_full=False) as small:
         futures: list[Future[ToolResult]] = [
             small.submit(new_call("import time\ntime.sleep(0.3)")) for _ in range(12)
         ]
@@ -166,14 +154,11 @@ def test_a_full_queue_rejects_and_says_when_to_come_back() -> None:
     statuses = [result.status for result in results]
     assert set(statuses) == {Status.OK, Status.REJECTED}
     rejected = next(result for result in results if result.status is Status.REJECTED)
-    assert rejected.error is not None
-    assert "retry after" in rejected.error.message
+    assert "retry after" in message_of(rejected)
 
 
 def test_the_default_client_waits_for_room_and_every_call_ends_well() -> None:
-    with Sandbox(
-        workers=1, slots_per_worker=2, queue_limit=3, preload=(), niceness=0, decayed_niceness=0
-    ) as small:
+    with small_sandbox(slots_per_worker=2, queue_limit=3) as small:
         results = small.run_many(new_call(f"print({k})") for k in range(120))
         assert small.num_refusals > 0
     assert [(result.status, result.stdout) for result in results] == [
@@ -181,10 +166,8 @@ def test_the_default_client_waits_for_room_and_every_call_ends_well() -> None:
     ]
 
 
-def test_a_call_kept_for_want_of_room_can_be_cancelled_and_keeps_its_id() -> None:
-    with Sandbox(
-        workers=1, slots_per_worker=1, queue_limit=1, preload=(), niceness=0, decayed_niceness=0
-    ) as small:
+def test_a_queued_call_can_be_cancelled_and_keeps_its_id() -> None:
+    with small_sandbox(slots_per_worker=1, queue_limit=1) as small:
         blocker = small.submit(new_call("import time\ntime.sleep(600)", id="blocker"))
         while small.status()["running"] < 1:
             time.sleep(0.02)
@@ -200,10 +183,7 @@ def test_a_call_kept_for_want_of_room_can_be_cancelled_and_keeps_its_id() -> Non
 
 
 def test_a_cancel_that_the_refusal_overtakes_is_kept() -> None:
-    """The full queue refused the call, the client kept it, and the cancel named a number that nobody knew."""
-    with Sandbox(
-        workers=1, slots_per_worker=1, queue_limit=1, preload=(), niceness=0, decayed_niceness=0
-    ) as small:
+    with small_sandbox(slots_per_worker=1, queue_limit=1) as small:
         small.submit(new_call("import time\ntime.sleep(600)", id="blocker"))
         while small.status()["running"] < 1:
             time.sleep(0.02)
@@ -215,7 +195,7 @@ def test_a_cancel_that_the_refusal_overtakes_is_kept() -> None:
 
 
 class HandLink:
-    """A link to no supervisor; `at_reap` runs while its owner lets go of it."""
+    """A link to no supervisor; `at_reap` runs while its owner releases it."""
 
     def __init__(self, at_reap: Callable[[], object] = lambda: None) -> None:
         self.at_reap = at_reap
@@ -245,7 +225,6 @@ class HandCaller(Caller):
 
 
 def test_a_call_for_the_next_supervisor_does_not_end_with_the_last_one() -> None:
-    """It was sent while the dead one was being reaped, and then taken for one of its calls."""
     caller = HandCaller()
     later: list[Future[ToolResult]] = []
     first = HandLink(at_reap=lambda: later.append(caller.submit(new_call("2"))))
@@ -261,12 +240,11 @@ def test_a_call_for_the_next_supervisor_does_not_end_with_the_last_one() -> None
 def test_a_link_that_breaks_at_the_handshake_is_a_lost_call_and_no_exception() -> None:
     result = HandCaller().submit(new_call("1")).result(0)
     assert result.status is Status.LOST
-    assert result.error is not None
-    assert "cannot start: hung up" in result.error.message
+    assert "cannot start: hung up" in message_of(result)
 
 
 def test_closing_ends_kept_calls_too() -> None:
-    small = Sandbox(workers=1, slots_per_worker=1, queue_limit=1, preload=(), niceness=0, decayed_niceness=0)
+    small = small_sandbox(slots_per_worker=1, queue_limit=1)
     futures = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(6)]
     while small.num_refusals < 2:
         time.sleep(0.02)
@@ -278,7 +256,7 @@ def test_what_waits_while_every_fork_server_is_down_runs_later() -> None:
     import os
     import signal
 
-    with Sandbox(workers=1, slots_per_worker=2, preload=(), niceness=0, decayed_niceness=0) as small:
+    with small_sandbox(slots_per_worker=2) as small:
         running = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(2)]
         while small.status()["running"] < 2:
             time.sleep(0.02)
@@ -289,7 +267,6 @@ def test_what_waits_while_every_fork_server_is_down_runs_later() -> None:
 
 
 def test_what_waits_while_no_fork_server_comes_up_is_lost_in_the_end(tmp_path: Path) -> None:
-    """It waited for ever."""
     stop, python = tmp_path / "stop", tmp_path / "python"
     python.write_text(f'#!/bin/sh\n[ -e {stop} ] && exec sleep 100\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -310,7 +287,7 @@ def test_an_affinity_that_does_not_exist_is_refused_with_what_there_is() -> None
 
 
 def test_closing_ends_what_runs(sandbox: Sandbox) -> None:
-    small = Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0)
+    small = small_sandbox()
     future = small.submit(new_call("import time\ntime.sleep(600)"))
     small.close()
     assert future.result(10).status is Status.CANCELLED
@@ -322,7 +299,7 @@ def test_a_module_that_is_not_installed_is_named_at_start() -> None:
         Sandbox(workers=1, preload=("no_such_module",))
 
 
-def test_too_little_isolation_refuses_to_start_and_says_what_is_missing() -> None:
+def test_too_little_isolation_is_refused_with_the_missing_layers() -> None:
     with pytest.raises(SandboxError, match=r"'files' is required.*landlock \(switched off\)"):
         Sandbox(workers=1, preload=(), disabled_layers=("landlock",))
 
@@ -351,7 +328,7 @@ def test_a_call_that_runs_long_gets_what_the_others_leave() -> None:
 
 
 def test_a_file_is_gone_in_the_next_call() -> None:
-    with Sandbox(workers=1, slots_per_worker=1, preload=(), niceness=0, decayed_niceness=0) as small:
+    with small_sandbox(slots_per_worker=1) as small:
         assert small.run(new_call("open('a', 'w').write('x')\nimport os\nos.listdir()")).value == "['a']"
         assert small.run(new_call("import os\nos.listdir()")).value == "[]"
 
@@ -360,7 +337,7 @@ def test_killing_a_fork_server_ends_its_calls_and_later_calls_run() -> None:
     import os
     import signal
 
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+    with small_sandbox() as small:
         futures = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(4)]
         while small.status()["running"] < 4:
             time.sleep(0.05)
@@ -374,7 +351,7 @@ def test_killing_the_supervisor_ends_every_call_and_the_next_call_starts_another
     import os
     import signal
 
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+    with small_sandbox() as small:
         running = small.submit(new_call("import time\ntime.sleep(600)"))
         small.run(new_call("x = 1", session="kept"))
         os.kill(small.started["supervisor"], signal.SIGKILL)

@@ -15,7 +15,7 @@ from sandbox.client.client import Caller, Sandbox
 
 
 class ByHand(Caller):
-    """A tool whose calls end when the test says so."""
+    """A tool whose calls end on request of the test."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -54,27 +54,27 @@ def _run_all(folder: Path, user: int, **settings: Any) -> dict[str, Any]:
 @pytest.mark.hostile
 @pytest.mark.slow
 def test_all_cases_end_as_expected_for_root_with_a_user_id_per_call(open_python: Path) -> None:
-    said = _run_all(open_python, 0)
-    assert said["faults"] == {}
-    assert said["dirty"] == []
-    assert "slot_uid" in said["layers"]
+    report = _run_all(open_python, 0)
+    assert report["faults"] == {}
+    assert report["dirty"] == []
+    assert "slot_uid" in report["layers"]
 
 
 @pytest.mark.hostile
 @pytest.mark.slow
 def test_all_cases_end_as_expected_for_an_ordinary_user(open_python: Path) -> None:
-    said = _run_all(open_python, NOBODY)
-    assert said["faults"] == {}
-    assert said["dirty"] == []
-    assert "signal_scope" in said["layers"] or "signal_filter" in said["layers"]
-    assert "slot_uid" not in said["layers"]
+    report = _run_all(open_python, NOBODY)
+    assert report["faults"] == {}
+    assert report["dirty"] == []
+    assert "signal_scope" in report["layers"] or "signal_filter" in report["layers"]
+    assert "slot_uid" not in report["layers"]
 
 
 @pytest.mark.hostile
 @pytest.mark.slow
 def test_all_cases_end_as_expected_without_signal_scope(open_python: Path) -> None:
-    said = _run_all(open_python, NOBODY, disabled_layers=["signal_scope"])
-    assert "signal_filter" in said["layers"]
-    assert said["dirty"] == []
+    report = _run_all(open_python, NOBODY, disabled_layers=["signal_scope"])
+    assert "signal_filter" in report["layers"]
+    assert report["dirty"] == []
     # Without a scope the filter refuses every signal, so the code cannot end itself by one either.
-    assert set(said["faults"]) <= {"abort", "kill itself", "kill the group", "session that kills itself"}
+    assert set(report["faults"]) <= {"abort", "kill itself", "kill the group", "session that kills itself"}

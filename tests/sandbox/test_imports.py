@@ -1,4 +1,4 @@
-"""Imports: what the package and its fork servers import, and what a call imports by itself."""
+"""Imports of the package, of its fork servers, and of a call."""
 
 from __future__ import annotations
 

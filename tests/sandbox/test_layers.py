@@ -1,4 +1,4 @@
-"""No layer is decoration: with each one removed, an attack succeeds that fails with it."""
+"""Each layer matters: without it, an attack succeeds that otherwise fails."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_folder_is_bounded_only_with_its_tmpfs(used_layers: list[str]) -> None
 
 
 def test_addresses_repeat_from_start_to_start_only_without_randomisation(used_layers: list[str]) -> None:
-    """The interpreter itself, not a new object: which slot of the heap is free depends on how the start went."""
+    """The interpreter itself, not a new object: the state of the heap depends on the start."""
     _need(used_layers, "fixed_addresses")
     assert len({_run("id(None)").value for _ in range(2)}) == 1
     assert len({_run("id(None)", without=("fixed_addresses",)).value for _ in range(3)}) > 1

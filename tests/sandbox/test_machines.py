@@ -1,4 +1,4 @@
-"""Machines that offer less: the level reached and what is missing are named, and below the minimum nothing runs."""
+"""Machines with fewer features: the level and the missing layers are named, and below the minimum nothing runs."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def a_report(**missing: str) -> IsolationReport:
     return IsolationReport(states=states, landlock_abi=6)
 
 
-@pytest.mark.parametrize(("abi", "said"), [(0, "no Landlock"), (1, "ABI 3"), (2, "ABI 3")])
-def test_a_kernel_without_landlock_or_with_an_older_one_reaches_no_files(abi: int, said: str) -> None:
+@pytest.mark.parametrize(("abi", "message"), [(0, "no Landlock"), (1, "ABI 3"), (2, "ABI 3")])
+def test_a_kernel_without_landlock_or_with_an_older_one_reaches_no_files(abi: int, message: str) -> None:
     why = layer_probe._probe_landlock(abi)
-    assert said in why
+    assert message in why
     report = a_report(landlock=why)
     assert report.level is Level.SYSCALLS
     with pytest.raises(
@@ -65,7 +65,7 @@ def test_a_layer_that_an_attack_gets_through_counts_as_missing() -> None:
 
 
 def test_the_trial_sees_each_layer_that_is_not_there() -> None:
-    """Its program runs as a call of a sandbox without these layers, told that they are in use."""
+    """Its program runs as a call of a sandbox without these layers that claims to use them."""
     absent = ("seccomp", "landlock", "private_root", "bounded_tmp", "rlimits", "signal_scope", "slot_uid")
     orders = {
         "layers": absent,

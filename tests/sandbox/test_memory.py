@@ -1,4 +1,4 @@
-"""What passes through the supervisor does not stay in its memory."""
+"""Data that pass through the supervisor do not stay in its memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from records.tool_call import Status
-from sandbox import Sandbox
-from tests.sandbox.conftest import new_call, own_kb
+from tests.sandbox.conftest import new_call, own_kb, small_sandbox
 
 BETWEEN = """
 from sandbox.child import kernel
@@ -38,7 +37,7 @@ def test_large_blocks_leave_a_process_also_when_small_ones_lie_between_them(proj
 
 
 def test_large_inputs_leave_the_supervisor_with_their_calls() -> None:
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as own:
+    with small_sandbox() as own:
         supervisor = own.started["supervisor"]
         own.run_many(new_call(f"print({n})") for n in range(100))
         before = own_kb(supervisor)

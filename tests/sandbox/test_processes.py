@@ -12,7 +12,7 @@ import pytest
 
 from records.tool_call import Status
 from sandbox import Sandbox
-from tests.sandbox.conftest import new_call
+from tests.sandbox.conftest import new_call, small_sandbox
 
 pytestmark = pytest.mark.hostile
 
@@ -42,14 +42,12 @@ time.sleep(600)
 
 @pytest.fixture
 def open_sandbox() -> Iterator[Sandbox]:
-    with Sandbox(
-        workers=1, preload=(), allow_processes=True, niceness=0, decayed_niceness=0, deterministic=False
-    ) as sandbox:
+    with small_sandbox(allow_processes=True, deterministic=False) as sandbox:
         yield sandbox
 
 
 def _ends(pid: int) -> bool:
-    """Whether a process ends (a zombie has) within what a busy machine may need."""
+    """Whether a process ends (a zombie has ended) within the time that a busy machine may need."""
     stat = Path(f"/proc/{pid}/stat")
     for _ in range(400):
         try:
@@ -123,8 +121,8 @@ def test_a_daemon_ends_when_its_fork_server_or_supervisor_is_killed(
 ) -> None:
     session = open_sandbox.run(new_call(DAEMON, session="kept"))
     daemon = int(session.stdout)
-    said = open_sandbox.started
-    os.kill(said["zygotes"][0] if victim == "fork server" else said["supervisor"], signal.SIGKILL)
+    status = open_sandbox.started
+    os.kill(status["zygotes"][0] if victim == "fork server" else status["supervisor"], signal.SIGKILL)
     assert _ends(daemon)
 
 

@@ -1,4 +1,4 @@
-"""What counts as pure: programs of arithmetic do, every way to the seed, the clock or the interpreter does not."""
+"""The definition of pure: programs of arithmetic are; every use of seed, clock or interpreter is not."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ def test_what_may_see_more_than_its_text_is_not(code: str) -> None:
     assert not is_pure(code)
 
 
-def test_pure_programs_say_the_same_under_any_seed_in_any_sandbox() -> None:
-    said = []
+def test_pure_programs_give_equal_results_under_any_seed_in_any_sandbox() -> None:
+    outcomes = []
     for start in range(2):
         with Sandbox(workers=1, preload=()) as sandbox:
             calls = [
@@ -176,9 +176,9 @@ def test_pure_programs_say_the_same_under_any_seed_in_any_sandbox() -> None:
                 for seed in (start, 7 + start)
             ]
             results = [sandbox.run(call).without_clock() for call in calls]
-        said.append([(r.status, r.stdout, r.stderr, r.value, r.error) for r in results])
-    assert said[0] == said[1]
-    assert said[0][::2] == said[0][1::2]
+        outcomes.append([(r.status, r.stdout, r.stderr, r.value, r.error) for r in results])
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][::2] == outcomes[0][1::2]
 
 
 def test_a_program_that_draws_does_differ_by_seed() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from records.tool_call import Limits, Status, ToolResult
 from sandbox import Sandbox
-from tests.sandbox.conftest import STUBBORN, new_call
+from tests.sandbox.conftest import STUBBORN, message_of, new_call, small_sandbox
 
 Run = Callable[..., ToolResult]
 
@@ -51,26 +51,24 @@ def test_a_session_that_its_code_ended_stays_a_crash_of_the_code_until_it_is_clo
     name = f"ended by {status}"
     run("x = 1", session=name)
     assert run(code, session=name, cpu_s=0.5).status is status
-    for _ in range(2):  # not once only: the second caller must not get a fresh start unknowingly
+    for _ in range(2):  # twice: the second caller must not get a new session unnoticed
         result = run("x", session=name)
         assert (
             result.status is Status.CRASH
         )  # a loss of the infrastructure would abort the rollout, without reward
-        assert result.error is not None
-        assert result.error.message == f"session is gone: its last cell ended as {status}"
+        assert message_of(result) == f"session is gone: its last cell ended as {status}"
     sandbox.close_session(name)
     assert run("'x' in globals()", session=name).value == "False"
 
 
-def test_a_limit_that_a_cell_caught_is_told_and_the_state_lives(run: Run) -> None:
+def test_a_limit_that_a_cell_caught_is_reported_and_the_state_survives(run: Run) -> None:
     code = "n = 0\ntry:\n    for i in range(10**10): n += i\nexcept Exception: print(n)"
     result = run(code, session="caught", cpu_s=0.3)
     assert (result.status, result.stdout) == (Status.TIMEOUT, "")
     assert run("n > 0", session="caught").value == "True"
 
 
-def test_a_cell_cannot_end_the_supervisor_by_what_it_says(sandbox: Sandbox, run: Run) -> None:
-    """A status that is no text was looked up in a table, and the lookup raised."""
+def test_no_output_of_a_cell_ends_the_supervisor(sandbox: Sandbox, run: Run) -> None:
     forged = "import os, struct\ntext = b'{\"status\": []}'\nos.write(3, struct.pack('<I', len(text)) + text)"
     before = sandbox.status()["supervisor"]
     assert run(forged, session="forger").status is Status.CRASH
@@ -79,8 +77,7 @@ def test_a_cell_cannot_end_the_supervisor_by_what_it_says(sandbox: Sandbox, run:
 
 
 def test_a_name_closed_and_used_again_keeps_its_new_interpreter() -> None:
-    """The old one ends later, and took the name with it."""
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+    with small_sandbox() as small:
         small.run(new_call("x = 1", session="again"))
         small.close_session("again")
         small.run(new_call("x = 2", session="again"))
@@ -95,7 +92,7 @@ def test_a_name_closed_and_used_again_keeps_its_new_interpreter() -> None:
 def test_a_waiting_cell_can_be_cancelled(sandbox: Sandbox) -> None:
     running = sandbox.submit(new_call("import time\ntime.sleep(0.5)\n1", session="line"))
     waiting = sandbox.submit(new_call("x = 1", session="line", id="second of the line"))
-    sandbox.status()  # by now it waits behind the other, not in the queue
+    sandbox.status()  # it now waits behind the other, not in the queue
     sandbox.cancel("second of the line")
     assert waiting.result(60).status is Status.CANCELLED
     assert running.result(60).value == "1"
@@ -103,8 +100,8 @@ def test_a_waiting_cell_can_be_cancelled(sandbox: Sandbox) -> None:
 
 
 def test_the_cell_behind_a_cancelled_one_is_lost_with_the_session_and_no_crash() -> None:
-    """Both the cancel and the outcome lie ready when the supervisor wakes: it must start nothing on what it killed."""
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+    """Both the cancel and the outcome are ready when the supervisor wakes: it must start nothing on a killed child."""
+    with small_sandbox() as small:
         small.run(new_call("import time", session="s"))
         first = small.submit(new_call("time.sleep(0.3)", session="s", id="first"))
         second = small.submit(new_call("1", session="s"))
@@ -126,14 +123,13 @@ def test_output_belongs_to_its_own_cell(run: Run) -> None:
 
 def test_a_session_whose_threads_work_on_between_cells_is_ended_by_its_own_doing() -> None:
     burn = "import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn).start()"
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as small:
+    with small_sandbox() as small:
         assert small.run(new_call(burn, session="busy")).status is Status.OK
         while small.status()["sessions"]:
             time.sleep(0.05)
         result = small.run(new_call("1", session="busy"))
     assert result.status is Status.CRASH
-    assert result.error is not None
-    assert "between two cells" in result.error.message
+    assert "between two cells" in message_of(result)
 
 
 def test_a_cell_is_not_charged_with_what_ran_before_it(run: Run) -> None:
@@ -157,8 +153,7 @@ def test_each_cell_has_its_own_memory_limit(sandbox: Sandbox) -> None:
     assert limited(512, 300).value == "False"
     refused = limited(1024, 1)
     assert refused.status is Status.REJECTED
-    assert refused.error is not None
-    assert "began with" in refused.error.message
+    assert "began with" in message_of(refused)
 
 
 NICENESS = """
@@ -179,19 +174,18 @@ def test_threads_are_stepped_back_with_their_call() -> None:
     assert result.value == f"({before}, {min(19, before + 5)})"
 
 
-def test_an_idle_session_is_evicted_and_says_so() -> None:
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0, session_idle_s=0.2) as small:
+def test_an_idle_session_is_evicted_and_reported() -> None:
+    with small_sandbox(session_idle_s=0.2) as small:
         small.run(new_call("x = 1", session="idle"))
         while small.status()["sessions"]:
             time.sleep(0.1)
         result = small.run(new_call("x", session="idle"))
     assert result.status is Status.SESSION_LOST
-    assert result.error is not None
-    assert "idle" in result.error.message
+    assert "idle" in message_of(result)
 
 
 def test_the_longest_idle_session_makes_room() -> None:
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0, max_sessions=2) as small:
+    with small_sandbox(max_sessions=2) as small:
         small.run(new_call("x = 1", session="first"))
         small.run(new_call("x = 2", session="second"))
         statuses = [small.run(new_call("x = 3", session="third")).status for _ in range(3)]

@@ -45,7 +45,7 @@ def test_no_number_is_permitted_twice_or_beyond_what_is_known() -> None:
 
 
 def _verdict(code: bytes, number: int, first_argument: int = 0) -> tuple[int, int]:
-    """What the kernel makes of a filter for one call: the value it returns, and the instructions it walks."""
+    """The kernel's decision of a filter for one call: the value it returns, and the instructions it runs."""
     data = struct.pack("<IIQ6Q", number, seccomp._ARCHITECTURE[seccomp.MACHINE], 0, first_argument, *[0] * 5)
     at = accumulator = num_steps = 0
     while True:

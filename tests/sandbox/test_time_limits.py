@@ -14,7 +14,6 @@ from typing import cast
 import pytest
 
 from records.tool_call import Limits, Status
-from sandbox import Sandbox
 from sandbox.child.fork_server import Op
 from sandbox.layers import Layer
 from sandbox.server.child_bytes import CellInbox
@@ -29,7 +28,7 @@ from sandbox.server.time_limits import (
     Watch,
 )
 from sandbox.settings import Settings
-from tests.sandbox.conftest import STUBBORN, new_call, state_of
+from tests.sandbox.conftest import STUBBORN, new_call, small_sandbox, state_of
 
 
 def a_run(wall_s: float = 20.0, *, cpu_s: float = 10.0, is_set_up: bool = True, start_t: float = 0.0) -> Run:
@@ -59,7 +58,6 @@ def test_a_limit_shorter_than_the_first_look_is_kept() -> None:
 
 
 def test_a_run_has_one_timer_however_often_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each firing asked for two more: a child asleep 0.1 s below its end doubled them ten times in two seconds."""
     watch, run, clock = Watch(Settings()), a_run(cpu_s=0.001), [100.0]
     num_checks = 0
 
@@ -80,7 +78,7 @@ def test_a_run_has_one_timer_however_often_it_is_measured(monkeypatch: pytest.Mo
 
 
 class Recorder:
-    """Stands for a fork server: what it is asked, and when."""
+    """Fake fork server that records requests and their times."""
 
     def __init__(self, clock: list[float]) -> None:
         self.clock = clock
@@ -133,7 +131,7 @@ def test_a_child_that_is_never_set_up_is_killed_in_the_end_and_a_hung_fork_serve
     assert not run.limit_hit  # no limit of the code's
     assert run.inbox is not None
     run.inbox.is_set_up = True
-    assert not run.is_set_up()  # given up: what it says on its way out changes nothing
+    assert not run.is_set_up()  # given up: its last messages change nothing
     assert server.killed_t == 100.0 + SET_UP_WITHIN_S + HUNG_AFTER_S
 
 
@@ -146,8 +144,7 @@ def _child_of(pid: int) -> int:
 
 @pytest.mark.hostile
 def test_a_limit_that_the_kernel_kept_for_a_supervisor_without_a_turn_is_a_timeout() -> None:
-    """A busy machine let a loop run into the kernel's limit, two seconds later, and it counted as a crash."""
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0) as own:
+    with small_sandbox() as own:
         if Layer.RLIMITS not in {state["layer"] for state in own.started["states"] if state["used"]}:
             pytest.skip("needs the layer rlimits")
         zygote, supervisor = own.started["zygotes"][0], own.started["supervisor"]

@@ -1,4 +1,4 @@
-"""What every call writes is copied by the fork; nothing of one call is seen by another for that."""
+"""The fork copies the pages that every call writes; no call sees those of another."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from records.tool_call import Status
 from sandbox import Sandbox
 from sandbox.child import written_pages
-from tests.sandbox.conftest import new_call
+from tests.sandbox.conftest import new_call, small_sandbox
 
 FAULTS = "import resource\nresource.getrusage(resource.RUSAGE_SELF).ru_minflt"
 
 
 def _num_faults(*disabled: str) -> int:
-    with Sandbox(workers=1, preload=(), niceness=0, decayed_niceness=0, disabled_layers=disabled) as sandbox:
+    with small_sandbox(disabled_layers=disabled) as sandbox:
         states = {state["layer"]: state["used"] for state in sandbox.started["states"]}
         if not disabled and not states["eager_pages"]:
             pytest.skip("this machine does not let memory be pinned")

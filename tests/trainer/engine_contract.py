@@ -1,4 +1,4 @@
-"""What every engine keeps to, whatever generates its tokens; each function raises AssertionError where it does not."""
+"""`CONTRACT`: the behaviour of every engine; each function raises AssertionError if it does not hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REQUEST = GenerateRequest(
 
 
 def completed(engine: Engine, count: int) -> list[Completion]:
-    """The next `count` completions of an engine, which is asked once more for surplus ones."""
+    """The next `count` completions of an engine; a last call checks for surplus ones."""
     wake, found = Wake(), engine.advance()
     engine.call_when_done(wake.call)
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Rewards of one's own, good and bad, as a user would write them. Imported by a process of its own."""
+"""User's reward functions, good and bad; a separate process imports them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def dying(problem: Problem, rollout: Rollout) -> Verdict:
 
 
 def hanging_on_sample_3(problem: Problem, rollout: Rollout) -> Verdict:
-    """A busy loop, which no thread can stop, with a child that outlives a plain kill."""
+    """A busy loop, which no thread can stop, with a child that survives a plain kill."""
     if rollout.sample == 3:
         child = subprocess.Popen(["sleep", "600"])
         Path(problem.params).write_text(str(child.pid))

@@ -1,4 +1,4 @@
-"""A second tool, as a user would write it: one file."""
+"""A user's tool in one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-written stand-ins for engine, policy, tool and tokenizer, so that a rollout or a step runs without a model."""
+"""Fakes of engine, policy, tool and tokenizer, so that a rollout or a step runs without a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trainer.scheduling.policy import Arrival, Assignment
 END = 0
 """Id of the end-of-turn token."""
 TWIN = 1000
-"""Added to an id: another token of the same text, so that decoding and encoding again changes ids."""
+"""Added to an id: another token of the same text, so that decoding and encoding changes ids."""
 TOOL = "execute_python_code_with_standard_io"
 
 
@@ -52,13 +52,13 @@ class CharCodec:
 
 
 def sampled(text: str) -> list[int]:
-    """Ids a policy might have sampled for the text: every second one the twin."""
+    """Ids that a policy might have sampled for the text: every second one is a twin."""
     ids = CharCodec().encode(text)
     return [i if i == END or place % 2 else i + TWIN for place, i in enumerate(ids)]
 
 
 class FakeWake(Wake):
-    """A clock that jumps over waits, and runs what a test scheduled; a wait for nothing is an error and no hang."""
+    """A clock that skips waits and runs scheduled actions; a wait without an event is an error, never a hang."""
 
     def __init__(self) -> None:
         self.time_s = 0.0
@@ -91,7 +91,7 @@ class FakeWake(Wake):
 
 @dataclass
 class ScriptedEngine:
-    """Answers each request with what the script says for (session, turn); cut to max_new."""
+    """Answers each request with the script's text for (session, turn), cut to max_new."""
 
     script: Callable[[str, int], str]
     iteration: int = 0
@@ -108,7 +108,7 @@ class ScriptedEngine:
     def submit(self, request: GenerateRequest) -> None:
         if request.session in [one.session for one in self.waiting]:
             raise ValueError(f"session {request.session!r}: already has a request in flight")
-        # A copy: the loop goes on with its own list.
+        # A copy: the loop keeps using its list.
         self.requests.append(
             GenerateRequest(
                 ids=list(request.ids),
@@ -176,7 +176,7 @@ class ScriptedEngine:
 class TimedEngine(ScriptedEngine):
     """Works by itself: each turn takes `turn_s` on the clock.
 
-    It raises at every call from `dies_at_s` on, until `back_at_s`, if it raised once before.
+    Every call from `dies_at_s` on raises, until `back_at_s` if one has raised before.
     """
 
     clock: FakeWake = field(default_factory=FakeWake)
@@ -228,7 +228,7 @@ class AdmitAll:
         return []
 
     def on_engine_lost(self, engine: int, t: float) -> None:
-        """Every turn goes to the first engine."""
+        """No state to update."""
 
     def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
         return []
@@ -259,7 +259,7 @@ class ScriptedTool:
         return future
 
     def close_session(self, name: str) -> None:
-        """Nothing is kept between calls."""
+        """Sessions hold no state."""
 
 
 def a_loop(

@@ -1,6 +1,6 @@
-"""One gradient of the trainer, and one update, on a fixed batch; also runs as a rank of its own.
+"""One gradient of the trainer, and one update, on a fixed batch; also runs as one rank.
 
-`torchrun --nproc-per-node 2 -m tests.trainer.gradient_run CHECKPOINT OUT` writes what each rank holds.
+`torchrun --nproc-per-node 2 -m tests.trainer.gradient_run CHECKPOINT OUT` writes the results of each rank.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CPU = torch.device("cpu")
 LAYOUTS = ("padded", "packed")
 PROMPTS = {"a": [7, 8, 9, 10, 11], "b": [3, 4]}
 LENGTHS = [12, 17, 9, 12, 11, 14, 8, 16]
-"""Of whole rows; longer than either prompt."""
+"""Tokens of whole rows; longer than either prompt."""
 
 
 def rows() -> list[Row]:
-    """Eight ragged rows of two groups: prompts in common, tool text in between, one row without a sampled token."""
+    """Eight ragged rows of two groups: shared prompts, tool text in between, one row without a sampled token."""
     generator = torch.Generator().manual_seed(0)
     made = []
     for number, length in enumerate(LENGTHS):
@@ -54,7 +54,7 @@ def a_trainer(
 
 
 def in_type(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """The module computing in `dtype`; in float64 its norms too, which transformers takes through float32."""
+    """The module computing in `dtype`; in float64 also its norms, which transformers computes in float32."""
     model.to(dtype)  # pyright: ignore[reportArgumentType]  # its wrapper hides the signature
     if dtype is torch.float64:
         for module in model.modules():
@@ -85,7 +85,7 @@ def name_of(dtype: torch.dtype, layout: str, rank: int) -> str:
 
 
 def main(checkpoint: str, out: str) -> None:
-    """Write what this rank holds, for each type and layout."""
+    """Write the results of this rank, for each type and layout."""
     torch.set_num_threads(1)
     ranks = Ranks.joined(CPU)
     for dtype in (torch.float64, torch.float32):

@@ -15,8 +15,6 @@ Answer = Callable[[dict[str, Any], int], Any]
 
 
 class Server:
-    """An OpenAI-compatible server whose answers a test chooses."""
-
     def __init__(self, answer: Answer) -> None:
         self.requests: list[dict[str, Any]] = []
         self.name = "served"
@@ -46,7 +44,7 @@ class Server:
                 self.wfile.write(text)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Quiet."""
+                """Print nothing."""
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.base = f"http://127.0.0.1:{self.http.server_address[1]}/v1"

@@ -1,4 +1,4 @@
-"""`RlStage` for tests: with scripted rollouts and a fake trainer, and with a real engine and trainer."""
+"""`RlStage` for tests: with scripted rollouts and a fake trainer, or with a real engine and trainer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def objective(**changes: Any) -> ObjectiveSection:
 
 
 class FakeTrainer:
-    """Records what it is asked to train."""
+    """Records the batches that it receives."""
 
     def __init__(self) -> None:
         self.batches: list[UpdateBatch] = []
@@ -55,7 +55,7 @@ class FakeTrainer:
 
 
 class FakeSampler:
-    """Hands out prepared trajectories."""
+    """Returns prepared trajectories."""
 
     engine_s = wait_s = 0.0
     codec: Any = None
@@ -66,9 +66,9 @@ class FakeSampler:
 
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Trajectory, RolloutClock]]:
         clock = RolloutClock()
-        wanted = {(task.problem.id, task.sample) for task in tasks}
+        expected = {(task.problem.id, task.sample) for task in tasks}
         for trajectory in self.trajectories:
-            if (trajectory.problem, trajectory.sample) in wanted:
+            if (trajectory.problem, trajectory.sample) in expected:
                 yield trajectory, clock
 
     def take_weights(self, trainer: object, version: int) -> None:
@@ -76,7 +76,7 @@ class FakeSampler:
 
 
 def a_rollout(problem: str, sample: int, answer: str | None, **changes: Any) -> Trajectory:
-    """A rollout that answered; None: our side aborted it."""
+    """A rollout that answered; None: an infrastructure failure aborted it."""
     text = f"</reason><answer>\\boxed{{{answer}}}</answer>"
     fields: dict[str, Any] = {
         "ids": [1, 2, 3, 4], "mask": [False, True, True, True], "logprob": [0.0, -1.0, -1.0, -1.0],
@@ -115,7 +115,7 @@ def scripted_stage(
 
 
 def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> RlStage:
-    """A stage with the real engine, trainer and loop; only the tool is a stand-in."""
+    """A stage with the real engine, trainer and loop; only the tool is a fake."""
     config = tiny_config(*overrides)
     settings = rl_settings(
         CHAT.of(config), config.rl.stage("rl1"), run="r", stage="rl1", runtime=config.runtime

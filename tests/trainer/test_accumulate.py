@@ -1,4 +1,4 @@
-"""Gradients of micro-batches side by side: equal to one after the other, bit for bit, and to autograd's own sum."""
+"""Gradients of parallel micro-batches: bit-equal to sequential ones, and to autograd's own sum."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def gradients(num_threads: int) -> list[torch.Tensor]:
     batch = rows()
     parameters = list(model.parameters())
     tasks = [(i, i + 1, i + 2) for i in range(0, len(batch), 3)]
-    told = accumulate(
+    extras = accumulate(
         parameters,
         tasks,
         lambda indices: (-score_batch(model, pad(batch, indices), 1.0).logprob_S.sum(), indices),
         num_threads,
     )
-    assert told == tasks
+    assert extras == tasks
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
@@ -81,7 +81,7 @@ def test_micro_batches_really_run_at_the_same_time() -> None:
     assert weight.grad.item() == 3.0
 
 
-def test_a_failing_micro_batch_is_heard() -> None:
+def test_a_failing_micro_batch_raises() -> None:
     weight = torch.ones(1, requires_grad=True)
 
     def compute(task: int) -> tuple[torch.Tensor, None]:

@@ -29,7 +29,7 @@ def test_hand_computed_groups(rewards_G: list[float], expected_G: list[float]) -
 
 @pytest.mark.parametrize("reward", [0.35, 0.1, 1 / 3, 0.7, 1e-12, 1e12, 0.0, -0.35])
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 16, 33])
-def test_a_constant_group_is_exactly_zero_whatever_its_reward(reward: float, size: int) -> None:
+def test_a_constant_group_is_exactly_zero_for_any_reward(reward: float, size: int) -> None:
     """B1, B2: no rounding residue over a tiny std, no NaN from n - 1 = 0."""
     assert group_advantages([reward] * size) == [0.0] * size
     assert not has_spread([reward] * size)

@@ -1,4 +1,4 @@
-"""Alarms: printed when the shape is there, silent when it is not."""
+"""Alarms: one line for each failure above its limit, none at the limit."""
 
 from __future__ import annotations
 

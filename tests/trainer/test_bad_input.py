@@ -1,4 +1,4 @@
-"""A step on bad input: no NaN, no crash without a message, no silent drop; each case is counted and shown."""
+"""A step on bad input: no NaN, no crash without a message, no silent drop; each case is counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXAMPLES = "tests.trainer.example_rewards"
 def step_on(
     group: list[Trajectory], own: str | None = None, limit_s: float = 30.0
 ) -> tuple[StepOutcome, int]:
-    """One step; the outcome, and how many rows were trained."""
+    """One step; returns the outcome and the number of trained rows."""
     trainer, reward = FakeTrainer(), None
     if own is not None:
         reward = UserReward(f"{EXAMPLES}:{own}", limit_s)
@@ -52,7 +52,7 @@ def step_on(
 
 
 def tool_text_only(sample: int) -> Trajectory:
-    """The policy sampled nothing: what stands after the prompt is a tool response."""
+    """The policy sampled nothing: the response is a tool response alone."""
     result = ToolResult(id="c", status=Status.OK, stdout="4")
     turn = Turn(text="", start=1, end=1, call=CallKind.EXECUTED, code="", result=result)
     return a_rollout("p", sample, "4", mask=[False] * 4, logprob=[0.0] * 4, turns=[turn])
@@ -65,20 +65,22 @@ def tool_text_only(sample: int) -> Trajectory:
         ([a_rollout("p", i, "5") for i in range(8)], {"num_equal_reward": 8}),
         ([a_rollout("p", i, "4", stop=StopReason.LENGTH) for i in range(8)], {"truncated_frac": 1.0}),
         ([a_rollout("p", i, None) for i in range(8)], {"num_no_reward": 8, "num_aborted": 8}),
+        ([a_rollout("p", i, "4", logprob=[0.0, math.nan, -1.0, -1.0]) for i in range(8)], {"num_no_reward": 8}),
         ([a_rollout("p", 0, "4")], {"num_equal_reward": 1}),
         ([a_rollout("p", i, "4" if i else None) for i in range(2)], {"num_no_reward": 1, "num_equal_reward": 1}),
         ([a_rollout("p", i, "4", ids=[1], mask=[False], logprob=[0.0], turns=[]) for i in range(8)],
          {"num_no_reward": 8, "num_sampled_tokens": 0}),
         ([tool_text_only(i) for i in range(8)], {"num_no_reward": 8, "num_sampled_tokens": 0}),
     ],
-    ids=["all right", "all wrong", "all truncated", "all infra-failed", "a group of one", "one graded of two",
-         "empty responses", "tool text only"],
+    ids=["all right", "all wrong", "all truncated", "all infra-failed", "all broken", "a group of one",
+         "one graded of two", "empty responses", "tool text only"],
 )  # fmt: skip
 def test_a_step_with_nothing_to_learn_from_trains_nothing_and_counts_why(
     group: list[Trajectory], counted: dict[str, Any]
 ) -> None:
     outcome, num_trained = step_on(group)
-    assert num_trained == 0
+    assert num_trained == outcome.metrics["num_updates"] == outcome.metrics["num_kept"] == 0
+    assert all(t.kept is False for t in outcome.trajectories)
     assert {name: outcome.metrics[name] for name in counted} == counted
     assert any("no group has spread" in line for line in outcome.alarms)
 
@@ -92,7 +94,6 @@ def test_one_bad_rollout_among_good_ones_leaves_them_alone() -> None:
 
 
 def test_a_nan_reward_is_no_score() -> None:
-    """From an own function it is no Verdict; among rewards it is refused by name."""
     outcome, num_trained = step_on([a_rollout("p", i, "4") for i in range(8)], own="not_a_number")
     assert (outcome.metrics["num_no_reward"], num_trained) == (8, 0)
     with pytest.raises(ValueError, match="rewards must be finite"):
@@ -124,17 +125,17 @@ def test_a_reward_that_hangs_on_one_rollout_costs_that_rollout_only(tmp_path: Pa
     assert sum(len(batch.rows) for batch in trainer.batches) == 4
 
 
-def test_a_state_cut_in_half_is_passed_over_for_the_one_before(
+def test_a_state_cut_in_half_is_skipped_for_the_one_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint = make_checkpoint(tmp_path / "run")
     trainer = GrpoTrainer(checkpoint, objective(), CPU)
     with WorkDir.open(tmp_path / "work", "f") as work:
-        wanted = {}
+        expected = {}
         for step in (1, 2):
             trainer.update(UpdateBatch(rows=rows(), lr=1e-3))
             work.save(step, trainer.save)
-            wanted[step] = {name: tensor.clone() for name, tensor in trainer.export_weights().items()}
+            expected[step] = {name: tensor.clone() for name, tensor in trainer.export_weights().items()}
         cut = tmp_path / "work" / "step-000002" / "weights.safetensors"
         cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
         newest = work.newest()
@@ -143,33 +144,32 @@ def test_a_state_cut_in_half_is_passed_over_for_the_one_before(
     assert step == 1
     assert "damaged" in capsys.readouterr().out
     held = load_file(state / "weights.safetensors")
-    assert all((held[name] == tensor).all() for name, tensor in wanted[1].items())
+    assert all((held[name] == tensor).all() for name, tensor in expected[1].items())
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "message"),
     [
         ("config.json", {"model_type": "gpt2"}, "model_type 'gpt2'"),
         ("tokenizer.json", {"added_tokens": []}, "splits <|im_end|> into"),
     ],
 )
 def test_a_pretrained_model_that_no_rollout_can_use_is_refused_before_sft(
-    tmp_path: Path, file: str, change: dict[str, Any], said: str
+    tmp_path: Path, file: str, change: dict[str, Any], message: str
 ) -> None:
-    """SFT trained it for hours, and the engine refused it then."""
     source, made = make_checkpoint(tmp_path / "run"), tmp_path / "made"
     made.mkdir()
     _copy_pretrained(source, made, ChatFormat(system="brief", tool_name="python"))
     (source / file).write_text(json.dumps(json.loads((source / file).read_text()) | change))
-    with pytest.raises(ConfigError, match=re.escape(said)) as told:
+    with pytest.raises(ConfigError, match=re.escape(message)) as refused:
         _copy_pretrained(source, made, ChatFormat(system="brief", tool_name="python"))
-    assert "model.path" in str(told.value)
+    assert "model.path" in str(refused.value)
 
 
 def test_a_parent_checkpoint_cut_in_half_is_refused_in_one_line(tmp_path: Path) -> None:
     checkpoint = make_checkpoint(tmp_path / "run")
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
-    with pytest.raises(ConfigError, match=r"model\.safetensors") as told:
+    with pytest.raises(ConfigError, match=r"model\.safetensors") as refused:
         verify(checkpoint)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)

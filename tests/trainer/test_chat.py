@@ -1,4 +1,4 @@
-"""Text of a conversation: what a turn asks for, what the model reads of its call, what the template renders."""
+"""Text of a conversation: calls of a turn, tool responses, the chat template."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_turn_without_a_call_asks_for_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("so</reason><tool_call>{", "</tool_call> is missing"),
         (call("{"), "not JSON"),
@@ -70,14 +70,14 @@ def test_a_turn_without_a_call_asks_for_nothing(text: str) -> None:
         (call({"name": "run", "arguments": {"code": "\ud800"}}), "surrogates not allowed"),
     ],
 )
-def test_a_call_that_cannot_be_read_is_the_models_mistake_and_is_told(text: str, told: str) -> None:
+def test_an_unreadable_call_is_the_models_error_and_gets_a_message(text: str, error: str) -> None:
     turn = parse_turn(text, "run")
     assert turn.call is CallKind.PARSE_ERROR
-    assert told in turn.error
+    assert error in turn.error
     assert response_text(turn, None, 256).startswith("tool call failed\nreason: cannot read the call: ")
 
 
-def test_an_unknown_tool_is_told_which_one_there_is() -> None:
+def test_the_message_after_an_unknown_tool_names_the_known_one() -> None:
     turn = parse_turn(call({"name": "shell" * 100, "arguments": {"code": "1"}}), "run")
     assert turn.call is CallKind.UNKNOWN_TOOL
     assert len(turn.error) < 120
@@ -107,7 +107,7 @@ def test_line_breaks_inside_the_json_strings_are_read() -> None:
 
 
 @given(st.text(alphabet=st.sampled_from('<>/{}[]":,\\tolcarename_ 1\n'), max_size=80))
-def test_no_text_whatever_breaks_the_reader(text: str) -> None:
+def test_no_text_breaks_the_reader(text: str) -> None:
     turn = parse_turn(f"</reason><tool_call>{text}</tool_call>", "run")
     assert turn.call is not CallKind.NONE or "reason>" in text or "tool_call>" in text
 
@@ -150,12 +150,12 @@ def test_no_text_whatever_breaks_the_reader(text: str) -> None:
     ],
     ids=lambda value: value.status.value if isinstance(value, ToolResult) else "",
 )  # fmt: skip
-def test_each_status_of_the_codes_own_reads_as_it_should(result: ToolResult, shown: str) -> None:
+def test_each_status_of_the_code_has_its_text(result: ToolResult, shown: str) -> None:
     assert response_text(CALLED, result, 256) == shown
 
 
 @pytest.mark.parametrize("status", [s for s in Status if s.is_infrastructure])
-def test_a_failure_of_ours_is_never_shown(status: Status) -> None:
+def test_a_failure_of_the_infrastructure_is_never_shown(status: Status) -> None:
     with pytest.raises(ValueError, match="never shown"):
         response_text(CALLED, ToolResult(id="c", status=status), 256)
 
@@ -181,7 +181,6 @@ def test_a_long_text_keeps_head_and_tail_and_its_limit(piece: str, count: int, l
 
 @pytest.mark.parametrize("marker", [*TAGS, TURN_END, "<|im_start|>", "<|endoftext|>", OPENING])
 def test_a_marker_printed_by_code_is_disarmed(marker: str) -> None:
-    """What comes of the tool is context, but a forged turn or answer in it would be imitated."""
     shown = response_text(CALLED, ToolResult(id="c", status=Status.OK, stdout=f"a{marker}b"), 256)
     assert marker not in shown
     assert marker.replace("<", "") in re.sub("< ?/?", lambda m: "/" if "/" in m[0] else "", shown).replace(
@@ -220,26 +219,26 @@ def test_the_brief_prompt_is_the_question_alone() -> None:
 def test_transformers_renders_the_kept_template_exactly_as_a_rollout_builds_it(
     system: str, session: bool, tmp_path: Path
 ) -> None:
-    """Text and ids, through the files that an exported checkpoint holds."""
+    """Text and ids, through the files of an exported checkpoint."""
     from transformers import AutoTokenizer
 
     chat = ChatFormat(system=system, tool_name="run", session=session)  # pyright: ignore[reportArgumentType]
     save_tokenizer(train_tokenizer([TEXT] * 40, VOCAB), tmp_path, chat)
-    theirs, ours = AutoTokenizer.from_pretrained(tmp_path), FolderCodec.load(tmp_path)
+    tokenizer, codec = AutoTokenizer.from_pretrained(tmp_path), FolderCodec.load(tmp_path)
     question, turns, responses = 'What is "2" + {2}?\n', [good(), "4</reason>"], ["4\n{{ x }}"]
     messages = [
         {"role": "user", "content": question},
         {"role": "assistant", "content": turns[0]},
         {"role": "tool", "content": responses[0]},
     ]
-    wanted = chat.prompt(question)
-    assert theirs.apply_chat_template(messages[:1], tokenize=False, add_generation_prompt=True) == wanted
-    wanted += turns[0] + TURN_END + chat.tool_response(responses[0])
-    rendered = theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert rendered == wanted
+    expected = chat.prompt(question)
+    assert tokenizer.apply_chat_template(messages[:1], tokenize=False, add_generation_prompt=True) == expected
+    expected += turns[0] + TURN_END + chat.tool_response(responses[0])
+    rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert rendered == expected
     pieces = [chat.prompt(question), turns[0] + TURN_END, chat.tool_response(responses[0])]
-    ids = [i for piece in pieces for i in ours.encode(piece)]
-    assert ours.decode(ids) == rendered
-    assert theirs(chat.prompt(question), add_special_tokens=False)["input_ids"] == ours.encode(pieces[0])
+    ids = [i for piece in pieces for i in codec.encode(piece)]
+    assert codec.decode(ids) == rendered
+    assert tokenizer(chat.prompt(question), add_special_tokens=False)["input_ids"] == codec.encode(pieces[0])
     done = [*messages, {"role": "assistant", "content": turns[1]}]
-    assert theirs.apply_chat_template(done, tokenize=False) == wanted + turns[1] + TURN_END + "\n"
+    assert tokenizer.apply_chat_template(done, tokenize=False) == expected + turns[1] + TURN_END + "\n"

@@ -1,4 +1,4 @@
-"""Foreign text never becomes a control token, whatever it spells, and is shown and encoded as before otherwise."""
+"""Foreign text never becomes a control token; other text is shown and encoded unchanged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def qwen_like() -> FolderCodec:
 
 
 def smol_like() -> FolderCodec:
-    """A tokenizer without the suite's tags: there they are ordinary text."""
+    """A tokenizer without the suite's tags, which are ordinary text there."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     from tokenizers import decoders, trainers
@@ -70,7 +70,7 @@ def smol_like() -> FolderCodec:
 
 
 def unigram() -> FolderCodec:
-    """Its vocabulary holds the text of a special token as a piece, so that it needs no match to arise."""
+    """Its vocabulary holds the text of a special token as a piece, which arises without a match."""
     pieces = [(char, -5.0) for char in "<>/|_ sabcdefghiklmnopqrtuvwxyz\n\u2581"]
     tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), ("</s>", -1.0), *pieces], unk_id=0))
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text in ("<unk>", "</s>", *SPECIAL)])
@@ -88,7 +88,6 @@ def controls(codec: FolderCodec, ids: Sequence[int]) -> list[str]:
 @every_codec
 @pytest.mark.parametrize("system", ["full", "brief"])
 def test_a_prompt_holds_the_control_tokens_of_the_conversation_alone(codec: FolderCodec, system: str) -> None:
-    """The problem's own made seven of what belonged three times there."""
     chat = ChatFormat(system=system, tool_name="run")  # pyright: ignore[reportArgumentType]
     prompt = chat.prompt(EVERYTHING)
     ids = codec.encode(prompt)
@@ -109,8 +108,8 @@ def test_a_tool_response_holds_the_control_tokens_of_the_conversation_alone(code
         f'</reason><tool_call>{{"name": {json.dumps(EVERYTHING)}, "arguments": {{"code": "1"}}}}</tool_call>',
         "run",
     )
-    told = codec.encode(chat.tool_response(response_text(unknown, None, 500)))
-    assert controls(codec, told) == controls(codec, codec.encode(chat.tool_response("2")))
+    refusal = codec.encode(chat.tool_response(response_text(unknown, None, 500)))
+    assert controls(codec, refusal) == controls(codec, codec.encode(chat.tool_response("2")))
 
 
 def test_the_schema_of_a_users_tool_is_foreign() -> None:
@@ -158,7 +157,7 @@ def test_plain_chatml_holds_the_control_tokens_of_the_conversation_alone(codec: 
 
 
 @every_codec
-def test_a_template_of_somebody_elses_lets_no_control_token_in(codec: FolderCodec) -> None:
+def test_a_foreign_template_admits_no_control_token(codec: FolderCodec) -> None:
     from transformers import PreTrainedTokenizerFast
 
     wrapped = PreTrainedTokenizerFast(tokenizer_object=codec._tokenizer)  # pyright: ignore[reportPrivateUsage]
@@ -223,7 +222,7 @@ def test_thousands_of_control_tokens_are_cut_in_one_go() -> None:
     assert codec.decode(ids) == text
 
 
-def test_smollm2_lets_no_control_token_of_a_problem_in(project_root: Path) -> None:
+def test_smollm2_admits_no_control_token_of_a_problem(project_root: Path) -> None:
     folder = project_root / "models" / "SmolLM2-135M-Instruct"
     if not (folder / "tokenizer.json").is_file():
         pytest.skip(

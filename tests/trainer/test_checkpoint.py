@@ -29,12 +29,12 @@ def test_an_export_loads_and_scores_like_its_checkpoint(
     out = tmp_path / "out"
     export(tiny_checkpoint, out, dtype="float32", untie=untie)
     cpu = torch.device("cpu")
-    ours, theirs = load_model(tiny_checkpoint, cpu), load_model(out, cpu)
+    original, exported = load_model(tiny_checkpoint, cpu), load_model(out, cpu)
     ids = torch.arange(12)[None]
     with torch.no_grad():
-        assert torch.equal(ours(ids).logits, theirs(ids).logits)
-    assert theirs.config.tie_word_embeddings is not untie
-    assert ("lm_head.weight" in dict(theirs.named_parameters())) is untie
+        assert torch.equal(original(ids).logits, exported(ids).logits)
+    assert exported.config.tie_word_embeddings is not untie
+    assert ("lm_head.weight" in dict(exported.named_parameters())) is untie
     text = "The sum of 12"
     assert FolderCodec.load(out).encode(text) == FolderCodec.load(tiny_checkpoint).encode(text)
     assert not (out / MANIFEST).exists()
@@ -45,7 +45,6 @@ def test_an_export_loads_and_scores_like_its_checkpoint(
 def test_a_checkpoint_of_the_suite_can_be_the_pretrained_model_of_a_run(
     tiny_checkpoint: Path, tmp_path: Path, torch_settings: None
 ) -> None:
-    """Its manifest speaks of another folder and stays behind."""
     config = tiny_config(
         "model.source=pretrained", f"model.path={tiny_checkpoint}", f"runtime.paths.results={tmp_path}"
     )

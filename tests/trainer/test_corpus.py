@@ -1,4 +1,4 @@
-"""SFT documents: what is trained of them, and what is refused."""
+"""SFT documents: their training rows, and refused files."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def test_a_document_reads_like_the_rollout_it_teaches() -> None:
-    """Same ids, same mask: the model meets in RL exactly what SFT showed it."""
 
     class Plain(ScriptedEngine):
-        """Samples the ids that encoding gives."""
+        """Samples the ids of the encoder."""
 
         def _complete(self, request: GenerateRequest) -> Completion:
             completion = super()._complete(request)
@@ -66,7 +65,7 @@ def test_a_document_reads_like_the_rollout_it_teaches() -> None:
 
 
 def test_the_teachers_calls_and_what_they_gave_become_turns() -> None:
-    """A stand-in for the sandbox says 7 to everything; the document shows what a model would read."""
+    """A fake sandbox answers 7 to every call; the document holds the tool response as the model would read it."""
     splits = generate_splits(
         seed=1, num_sft=12, num_train=4, num_dev=4, num_test=4, families=None, min_ring=1
     )

@@ -1,7 +1,7 @@
 """Semantic locks: one test per decision of docs/decisions.md, in its order and under its number.
 
-A red test here means that a rule of the method has changed, not that a detail broke. Do not adapt the test
-alone: change the entry in docs/decisions.md (value, why, how sensitive) in the same step.
+A failure here means that a rule of the method has changed. Do not adapt the test alone: change the entry in
+docs/decisions.md (value, why, how sensitive) in the same step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainer.update.loss import MAX_LOG_RATIO, Clip, clipped_loss, row_weights
 from trainer.update.training_rows import Unusable, row_of, unusable
 
 PENALTIES = [0.0] * 6 + [0.25] * 4 + [0.5] * 4 + [1.0] * 2
-"""Of the 16 positives in the sensitivity table; 16 negatives stand beside them."""
+"""Penalties of the 16 positives in the sensitivity table; the group has 16 negatives as well."""
 
 
 def a_group(num_positive: int, num_negative: int) -> list[Candidate]:
@@ -171,8 +171,8 @@ def test_d11_a_call_is_an_error_by_what_happened_not_by_its_text() -> None:
 def test_d12_no_call_scores_one_half_and_what_did_not_run_is_not_counted() -> None:
     assert p_err([a_turn(CallKind.NONE)]) == 0.5
     assert p_err([a_turn(CallKind.EXECUTED)]) == 0.5
-    ours = [a_turn(CallKind.EXECUTED, status) for status in Status if status.is_infrastructure]
-    assert p_err([*ours, a_turn(CallKind.EXECUTED, Status.OK)]) == 0.0
+    lost = [a_turn(CallKind.EXECUTED, status) for status in Status if status.is_infrastructure]
+    assert p_err([*lost, a_turn(CallKind.EXECUTED, Status.OK)]) == 0.0
     assert p_err([a_turn(CallKind.EXECUTED, Status.OK, num_extra_calls=3)]) == 0.0
 
 

@@ -1,4 +1,4 @@
-"""The decoder scores as transformers' modules do, and says no to what it cannot decode."""
+"""The decoder scores as transformers' modules, and refuses what it cannot decode."""
 
 from __future__ import annotations
 

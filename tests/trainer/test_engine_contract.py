@@ -1,4 +1,4 @@
-"""The local engine, the endpoint and the scripted fake keep to the contract of `tests.trainer.engine_contract`."""
+"""The local engine, the endpoint and the scripted fake satisfy `tests.trainer.engine_contract`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server on loopback that answers, drops, stalls and fails: what comes of a request, what is never a score."""
+"""A loopback server that answers, drops, stalls or fails: completions, retries, aborts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainer.rollout.wake import Wake
 from verifier.graders.grade import grade
 
 
-def says(text: str, reason: object = "stop") -> dict[str, Any]:
+def choice(text: str, reason: object = "stop") -> dict[str, Any]:
     return {"choices": [{"text": text, "finish_reason": reason}]}
 
 
@@ -58,7 +58,7 @@ def ask(server: Server, *prompts: str, timeout_s: float = 10.0) -> dict[str, Com
 
 
 def test_text_comes_back_as_ids_with_the_end_of_the_turn() -> None:
-    with serving(lambda body, number: says("yes")) as server:
+    with serving(lambda body, number: choice("yes")) as server:
         (done,) = ask(server, "ok?").values()
     assert (done.ids, done.finish) == ([*CharCodec().encode("yes"), END], Finish.STOP)
     (request,) = server.requests
@@ -69,7 +69,7 @@ def test_text_comes_back_as_ids_with_the_end_of_the_turn() -> None:
 
 
 def test_a_response_cut_at_the_limit_has_no_end() -> None:
-    with serving(lambda body, number: says("yes and", "length")) as server:
+    with serving(lambda body, number: choice("yes and", "length")) as server:
         (done,) = ask(server, "ok?").values()
     assert (done.ids, done.finish) == (CharCodec().encode("yes and"), Finish.LENGTH)
 
@@ -80,8 +80,7 @@ def test_a_response_cut_at_the_limit_has_no_end() -> None:
 def test_an_ending_that_is_neither_stop_nor_length_is_no_answer_of_the_model(
     reason: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever was not `length` counted as a finished answer: 30 of 30 broken requests were graded wrong."""
-    with serving(lambda body, number: says("half an ans", reason)) as server:
+    with serving(lambda body, number: choice("half an ans", reason)) as server:
         done = ask(server, "ok?", "and?")
     assert {completion.finish for completion in done.values()} == {Finish.ABORTED}
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "finish_reason" in line]
@@ -90,12 +89,11 @@ def test_an_ending_that_is_neither_stop_nor_length_is_no_answer_of_the_model(
 
 
 def test_thirty_broken_requests_are_thirty_lost_samples_and_no_wrong_answer() -> None:
-    """All thirty were graded wrong, and infra_failed was 0%."""
     problem = Problem(id="p", prompt="what is 2 + 2?", answer="4")
     tasks = [Task(problem=problem, sample=sample) for sample in range(30)]
     text = "so</reason><answer>\\boxed{5}</answer>"
     with (
-        serving(lambda body, number: says(text, ("abort", None, "content_filter")[number % 3])) as server,
+        serving(lambda body, number: choice(text, ("abort", None, "content_filter")[number % 3])) as server,
         EndpointEngine.open(server.base, codec=CharCodec()) as engine,
     ):
         lost = [
@@ -119,7 +117,6 @@ def test_an_answer_without_any_ending_is_no_answer_of_the_model() -> None:
 
 
 def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_endless_wait() -> None:
-    """The thread died of it, nobody looked at its future, and the session stayed in flight for ever."""
 
     class Choosy(CharCodec):
         def encode(self, text: str) -> list[int]:
@@ -128,7 +125,7 @@ def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_end
             return super().encode(text)
 
     with (
-        serving(lambda body, number: says("half a pair: \ud83d")) as server,
+        serving(lambda body, number: choice("half a pair: \ud83d")) as server,
         EndpointEngine.open(
             server.base,
             codec=Choosy(),
@@ -146,7 +143,7 @@ def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_end
 
 @pytest.mark.parametrize("fault", [None, 503, 429])
 def test_a_dropped_connection_and_a_busy_server_are_asked_again(fault: int | None) -> None:
-    with serving(lambda body, number: says("yes") if number else fault) as server:
+    with serving(lambda body, number: choice("yes") if number else fault) as server:
         (done,) = ask(server, "ok?").values()
     assert (done.finish, len(server.requests)) == (Finish.STOP, 2)
 
@@ -154,7 +151,7 @@ def test_a_dropped_connection_and_a_busy_server_are_asked_again(fault: int | Non
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [None, 500, {"choices": []}, {"choices": [{"text": 3}]}])
 def test_what_keeps_failing_is_aborted_after_few_tries_and_harms_no_other(fault: Any) -> None:
-    with serving(lambda body, number: fault if body["prompt"] == "bad" else says("yes")) as server:
+    with serving(lambda body, number: fault if body["prompt"] == "bad" else choice("yes")) as server:
         done = ask(server, "bad", "good")
     assert (done["bad"].finish, done["bad"].ids) == (Finish.ABORTED, [])
     assert done["good"].finish is Finish.STOP
@@ -175,7 +172,7 @@ def test_a_server_that_stalls_is_a_time_out_and_no_score() -> None:
 
 
 def test_a_server_that_is_gone_is_one_clear_line() -> None:
-    with serving(lambda body, number: says("yes")) as server:
+    with serving(lambda body, number: choice("yes")) as server:
         base = server.base
     with pytest.raises(
         ConfigError, match=r"endpoint http://127\.0\.0\.1:\d+/v1: cannot be reached .*is a server"

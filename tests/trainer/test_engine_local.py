@@ -1,4 +1,4 @@
-"""The local engine: exact log-probs, repeatable streams, honest caches."""
+"""The local engine: exact log-probs, repeatable streams, correct caches."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_no_two_samples_of_a_group_are_equal_under_a_flat_distribution():
     assert len({tuple(completion.ids) for completion in done.values()}) == 64
 
 
-def test_tokens_are_drawn_as_often_as_the_softmax_says():
+def test_tokens_are_drawn_with_the_probabilities_of_the_softmax():
     scores = FixedScores(vocab=5)
     count = 4000
     made = engine(scores, capacity_tokens=10**6)

@@ -1,4 +1,4 @@
-"""The vLLM engine on the pinned version: what it needs of vLLM, and that new weights replace the old ones whole."""
+"""The vLLM engine on the pinned version: the calls that it uses, and complete replacement of weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROMPT = [7 * i % VOCAB for i in range(4 * BLOCK_TOKENS + 5)]
 
 
 class WarmEngine(VllmEngine):
-    """Keeps its cached contexts over new weights while `keeps_cache`, as a faulty engine would."""
+    """Keeps cached contexts over new weights while `keeps_cache`, as a faulty engine would."""
 
     keeps_cache = False
 
@@ -92,7 +92,7 @@ def wait(engine: VllmEngine) -> list[Completion]:
 
 
 def moved(checkpoint: Path) -> PreTrainedModel:
-    """Another policy: every tensor of the checkpoint's model moves."""
+    """Another policy: every tensor of the checkpoint's model changes."""
     model = load_model(checkpoint, torch.device("cpu"))
     torch.manual_seed(1)
     with torch.no_grad():
@@ -210,7 +210,7 @@ class TestEngine:
         assert len(wait(engine)) == 1
 
     def test_the_end_of_vllm_is_one_line(self, engine: WarmEngine, checkpoint: Path) -> None:
-        """The last test of the class: the engine is gone afterwards."""
+        """The last test of the class: the engine has ended afterwards."""
         engine.submit(request("a", max_new=300))
         for child in psutil.Process().children(recursive=True):
             if child.name() == "VLLM::EngineCore":

@@ -1,4 +1,4 @@
-"""Public faults of trainers and steps (tests/BUGS.md), each as the behaviour that rules it out."""
+"""Public faults of trainers and steps (tests/BUGS.md), each as the behaviour that excludes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from records.tool_call import Status, ToolResult
-from records.trajectory import CallKind, StopReason, Turn
+from records.trajectory import CallKind, Turn
 from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, objective, scripted_stage
 from tests.trainer.tiny_models import VOCAB, teacher_forced, tiny_model
 from trainer.metrics.alarms import alarms
@@ -76,16 +76,6 @@ def update_and_gradient(
 # --- arithmetic through the real model -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("micro_batch_tokens", [14, 20, 28, 45])
-def test_b05_the_gradient_does_not_depend_on_the_size_of_micro_batches(
-    checkpoint: Path, micro_batch_tokens: int
-) -> None:
-    whole, reference = update_and_gradient(checkpoint, rows(), micro_batch_tokens=10_000)
-    parts, grad = update_and_gradient(checkpoint, rows(), micro_batch_tokens=micro_batch_tokens)
-    assert (grad - reference).norm() <= 1e-4 * reference.norm()
-    assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
-
-
 def test_b07_the_denominator_counts_sampled_tokens_only(checkpoint: Path) -> None:
     metrics, _ = update_and_gradient(checkpoint, rows())
     assert metrics.num_tokens == sum(sum(row.mask) for row in rows())
@@ -104,7 +94,7 @@ def test_b13_log_probs_of_the_trainer_are_taken_at_the_sampling_temperature(chec
 
 
 def test_b16_the_model_has_no_dropout_so_the_first_ratio_is_one(tmp_path: Path) -> None:
-    """Even if the checkpoint's configuration asks for dropout."""
+    """Also if the checkpoint's configuration enables dropout."""
     model = tiny_model()
     model.config.attention_dropout = 0.5
     model.save_pretrained(tmp_path)
@@ -226,18 +216,24 @@ def test_b44_what_is_exported_is_each_parameter_of_the_model_tied_ones_once(chec
 # --- one step with scripted rollouts ---------------------------------------------------------------------
 
 
-def test_b17_b38_our_failures_leave_the_baseline_of_their_group_alone() -> None:
+def test_b17_b38_infrastructure_failures_do_not_change_the_baseline() -> None:
     answers = ["4", "4", "4", "5", None, None, None, None]
     group = [a_rollout("p", i, answer) for i, answer in enumerate(answers)]
     trainer = FakeTrainer()
     outcome = scripted_stage(group, trainer, FakeSampler(group)).step(1)
     assert [t.reward for t in outcome.trajectories] == [1.0, 1.0, 1.0, 0.0, None, None, None, None]
+    assert all(not t.verdicts and t.kept is False for t in outcome.trajectories[4:])
     (batch,) = trainer.batches
     assert sorted(row.advantage for row in batch.rows) == [-1.5, 0.5, 0.5, 0.5]
-    assert outcome.metrics["num_no_reward"] == 4
+    assert (
+        outcome.metrics["num_no_reward"]
+        == outcome.metrics["num_aborted"]
+        == outcome.metrics["num_graded"]
+        == 4
+    )
 
 
-def test_b36_b38_a_reward_that_raises_is_our_failure_and_no_score() -> None:
+def test_b36_b38_a_reward_that_raises_gives_no_score() -> None:
     group = [a_rollout("p", i, "4") for i in range(8)]
     trainer = FakeTrainer()
     own = reward_function(objective(reward="tests.trainer.example_rewards:failing_on_odd_samples"))
@@ -247,8 +243,7 @@ def test_b36_b38_a_reward_that_raises_is_our_failure_and_no_score() -> None:
     assert outcome.metrics["num_no_reward"] == 4
 
 
-def test_b18_b32_groups_without_spread_leave_the_step_and_the_shortfall_is_told() -> None:
-    """No refill, no loop, no denominator that remembers them: the step trains on what there is."""
+def test_b18_b32_groups_without_spread_leave_the_step_and_are_counted() -> None:
     rollouts = [a_rollout("even", i, "4") for i in range(8)]
     rollouts += [a_rollout("mixed", i, "4" if i < 4 else "5") for i in range(8)]
     trainer = FakeTrainer()
@@ -256,33 +251,6 @@ def test_b18_b32_groups_without_spread_leave_the_step_and_the_shortfall_is_told(
     (batch,) = trainer.batches
     assert [row.group for row in batch.rows] == ["mixed"] * 4
     assert (outcome.metrics["num_equal_reward"], outcome.metrics["num_kept"]) == (8, 4)
-
-
-@pytest.mark.parametrize(
-    ("answer", "changes"),
-    [
-        ("4", {}),
-        ("5", {}),
-        (None, {}),
-        ("4", {"stop": StopReason.LENGTH}),
-        ("4", {"mask": [False] * 4}),
-        ("4", {"logprob": [0.0, math.nan, -1.0, -1.0]}),
-    ],
-    ids=["all right", "all wrong", "all aborted", "all truncated", "all empty", "all broken"],
-)
-def test_b29_b35_a_step_with_nothing_to_train_updates_nothing_and_says_so(
-    answer: str | None, changes: dict[str, Any]
-) -> None:
-    group = [a_rollout("p", i, answer, **changes) for i in range(8)]
-    trainer, sampler = FakeTrainer(), FakeSampler(group)
-    outcome = scripted_stage(group, trainer, sampler).step(1)
-    assert trainer.batches == []
-    assert outcome.metrics["num_kept"] == 0
-    assert outcome.metrics["num_dropped"] == 8
-    assert all(t.kept is False and t.reason for t in outcome.trajectories)
-    assert any("no group has spread" in line for line in outcome.alarms)
-    assert sampler.versions == [1]
-    assert not any(isinstance(value, float) and math.isnan(value) for value in outcome.metrics.values())
 
 
 def test_b03_b04_advantages_of_a_step_are_normalised_once_and_by_problem() -> None:

@@ -1,4 +1,4 @@
-"""The tool that fails by chance: the stated share, the same calls again, nothing lost."""
+"""The tool that fails at random: the configured share, equal calls in a repetition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class GoodTool:
         return future
 
     def close_session(self, name: str) -> None:
-        """Nothing to close."""
+        """No session to close."""
 
 
 def statuses(fail_frac: float, count: int = 2000) -> list[Status]:

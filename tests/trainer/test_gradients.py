@@ -1,4 +1,4 @@
-"""The trainer's gradient: one number however rows are split, laid out and dealt to ranks."""
+"""The trainer's gradient: one result for every split, layout and number of ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def alone(checkpoint: Path, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
-    """By plain autograd, one row at a time without any of the trainer's layouts: the reference."""
+    """The reference: plain autograd, one row at a time, without the trainer's layouts."""
     model = in_type(tiny_model(), dtype)
     batch = rows()
     num_tokens = sum(sum(row.mask) for row in batch)
@@ -77,7 +77,7 @@ def test_the_gradient_is_that_of_rows_alone_for_every_split_and_layout(
 
 @pytest.fixture(scope="module")
 def two_ranks(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two real gloo processes hold, every type and layout in one launch."""
+    """The results of two real gloo processes, for every type and layout in one launch."""
     folder = tmp_path_factory.mktemp("ranks")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
@@ -94,7 +94,7 @@ def two_ranks(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_two_gloo_ranks_hold_the_gradient_of_one(
     checkpoint: Path, dtype: torch.dtype, layout: str, two_ranks: Path
 ) -> None:
-    """Both end with the same weights, and a batch that one of them refuses moves neither."""
+    """Both end with equal weights, and a batch that one of them refuses changes neither."""
     held = [load_file(two_ranks / name_of(dtype, layout, rank)) for rank in range(2)]
     trainer = a_trainer(checkpoint, dtype, layout=layout, micro_batch_tokens=ALL)
     metrics, gradient = gradient_of(trainer, rows())
@@ -115,7 +115,7 @@ def test_two_gloo_ranks_hold_the_gradient_of_one(
 def test_the_first_ratio_is_one_within_1e_6_in_float32(
     checkpoint: Path, layout: str, micro_batch_tokens: int
 ) -> None:
-    """Old log-probs come from a pass of their own, split and laid out as the update's (B16)."""
+    """A separate pass computes old log-probs, with the update's splits and layout (B16)."""
     trainer = a_trainer(checkpoint, torch.float32, layout=layout, micro_batch_tokens=micro_batch_tokens)
     old = trainer.logprobs(rows())
     metrics = trainer.backward(UpdateBatch(rows=rows(), lr=0.0, old_logprobs=old))
@@ -139,7 +139,7 @@ def test_activation_checkpointing_changes_no_gradient_and_switches_no_dropout_on
 
 
 def count_layer_calls(trainer: GrpoTrainer) -> list[int]:
-    """How often attention ran; more than once per layer and micro-batch where activations are computed again."""
+    """Number of attention calls; above one per layer and micro-batch if activations are recomputed."""
     calls = [0]
 
     def count(*_: object) -> None:
@@ -164,12 +164,12 @@ def test_half_precision_products_stay_near_and_leave_masters_in_float32(
     old = half.logprobs(rows())
     assert half.update(UpdateBatch(rows=rows(), lr=1e-3, old_logprobs=old)).sums.max_abs_dlogp < 1e-6
     assert {p.dtype for p in half.model.parameters()} == {torch.float32}
-    # The weights moved, and the next pass sees it: casts are not kept over an update.
+    # The weights have changed, and the next pass uses them: casts do not outlive an update.
     assert half.logprobs(rows()) != old
 
 
 def test_packed_log_probs_are_those_of_each_row_alone(checkpoint: Path) -> None:
-    """A shared prompt is computed once; each row still sees its own tokens only (B27)."""
+    """A shared prompt is computed once; each row still attends to its own tokens only (B27)."""
     trainer = a_trainer(checkpoint, torch.float32, layout="packed")
     for row, values in zip(rows(), trainer.logprobs(rows()), strict=True):
         exact = teacher_forced(trainer.model, row.ids)

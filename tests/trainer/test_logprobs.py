@@ -38,17 +38,17 @@ def test_values_and_gradients_equal_the_full_softmax(
     hidden, head, target = data()
     weight, other = torch.randn(S, dtype=torch.float64), torch.randn(S, dtype=torch.float64)
     gradients = []
-    for ours in (True, False):
+    for chunked in (True, False):
         leaves = (hidden.clone().requires_grad_(), head.clone().requires_grad_())
-        if ours:
+        if chunked:
             scores = path(*leaves, target, temperature, entropy_grad=True)
             logprob, entropy = scores.logprob_S, scores.entropy_S
         else:
             logprob, entropy = full(*leaves, target, temperature)
         ((logprob * weight).sum() + (entropy * other).sum()).backward()
         gradients.append([logprob.detach(), entropy.detach(), leaves[0].grad, leaves[1].grad])
-    for ours, theirs in zip(*gradients, strict=True):
-        assert (ours - theirs).abs().max() < 1e-12
+    for chunked, plain in zip(*gradients, strict=True):
+        assert (chunked - plain).abs().max() < 1e-12
 
 
 def test_gradcheck_of_both_outputs() -> None:
@@ -128,7 +128,7 @@ def test_no_target_at_all_gives_empty_scores_and_zero_gradients(path: Callable[.
 
 
 def test_the_largest_tensor_of_a_chunked_pass_is_one_chunk() -> None:
-    """B19: nothing of size [S, V] is made, forward or backward."""
+    """B19: no tensor of size [S, V], forward or backward."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Largest(TorchDispatchMode):

@@ -1,4 +1,4 @@
-"""What one step tells: each quantity on a case that can be counted by hand."""
+"""Metrics of one step, each on a case counted by hand."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_calls_are_the_models_mistakes_and_what_ran() -> None:
 
 
 def test_each_quantity_of_a_small_batch_is_what_counting_gives() -> None:
-    told = rollout_metrics([RECOVERED, LOOPED, CUT, LOST])
-    wanted = {
+    metrics = rollout_metrics([RECOVERED, LOOPED, CUT, LOST])
+    expected = {
         "num_rollouts": 4, "num_graded": 3, "num_aborted": 1, "num_sampled_tokens": 8 + 6 + 10 + 1, "num_tool_calls": 4,
         "num_prompt_unfit": 0, "num_tool_calls_run": 4, "num_tool_calls_lost": 1,
         "accuracy": 1 / 3, "reward_mean": 1 / 3, "response_len_mean": (11 + 8 + 10) / 3,
@@ -65,18 +65,17 @@ def test_each_quantity_of_a_small_batch_is_what_counting_gives() -> None:
         "first_call_success_frac": 0.5, "repeated_call_frac": 0.5,
         "several_answers_frac_correct": 1.0, "tokens_after_first_error_mean": 5, "recovery_frac": 1.0,
     }  # fmt: skip
-    assert told == pytest.approx(wanted)
+    assert metrics == pytest.approx(expected)
 
 
 def test_a_quantity_without_a_case_is_left_out_and_not_zero() -> None:
-    told = rollout_metrics([LOST])
-    assert told["num_graded"] == 0
-    assert not {"accuracy", "tool_error_frac", "response_len_correct_mean", "recovery_frac"} & set(told)
+    metrics = rollout_metrics([LOST])
+    assert metrics["num_graded"] == 0
+    assert not {"accuracy", "tool_error_frac", "response_len_correct_mean", "recovery_frac"} & set(metrics)
     assert rollout_metrics([])["num_rollouts"] == 0
 
 
 def test_rollouts_that_were_lost_or_never_asked_change_no_mean() -> None:
-    """Lost ones were booked as `made no call`, and the alarm about the tool came before the one about the sandbox."""
     played = [RECOVERED, LOOPED, CUT]
     unasked = a_rollout(reward=None, stop=StopReason.CONTEXT)
     lost_late = a_rollout(
@@ -111,20 +110,20 @@ def test_turns_with_neither_call_nor_answer_and_calls_that_do_not_parse_have_the
 
     idle = a_rollout(a_turn(1, 3, CallKind.EXECUTED, Status.OK, "a"), silent(4, 6), reward=0.0)
     cut = a_rollout(silent(1, 9), reward=0.0, stop=StopReason.LENGTH)
-    told = rollout_metrics([idle, cut, RECOVERED])
-    assert told["no_call_no_answer_frac"] == pytest.approx(1 / 5), (
+    metrics = rollout_metrics([idle, cut, RECOVERED])
+    assert metrics["no_call_no_answer_frac"] == pytest.approx(1 / 5), (
         "the turn that the budget cut is counted elsewhere"
     )
     broken = a_rollout(
         a_turn(1, 2, CallKind.PARSE_ERROR), a_turn(3, 4, CallKind.UNKNOWN_TOOL), a_turn(5, 6), reward=0.0
     )
-    told = rollout_metrics([broken, idle])
-    assert told["parse_error_frac"] == pytest.approx(2 / 3)
-    assert [line.split(" =")[0] for line in alarms(told)] == ["parse_error_frac"]
+    metrics = rollout_metrics([broken, idle])
+    assert metrics["parse_error_frac"] == pytest.approx(2 / 3)
+    assert [line.split(" =")[0] for line in alarms(metrics)] == ["parse_error_frac"]
 
 
 def test_groups_count_by_what_their_graded_rollouts_earned() -> None:
     right, wrong, lost = a_rollout(a_turn(1, 2)), a_rollout(a_turn(1, 2), reward=0.0), LOST
-    told = group_metrics([[right, lost], [right, wrong], [wrong, wrong], [wrong, right], [lost, lost]])
-    assert told == {"groups_all_right_frac": 0.25, "groups_all_wrong_frac": 0.25, "groups_mixed_frac": 0.5}
+    metrics = group_metrics([[right, lost], [right, wrong], [wrong, wrong], [wrong, right], [lost, lost]])
+    assert metrics == {"groups_all_right_frac": 0.25, "groups_all_wrong_frac": 0.25, "groups_mixed_frac": 0.5}
     assert group_metrics([[lost]]) == {}

@@ -1,4 +1,4 @@
-"""The clipped objective: clip table, denominators, gradient equality over splits, NaN in masked places."""
+"""The clipped objective: clip table, denominators, gradient equality over splits, NaN outside the mask."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_ratio_exactly_at_its_bound_still_pulls(ratio: float, advantage: float
 def slow_loss(
     current: list[float], old: list[float], advantage: list[float], weight: list[float], mask: list[bool]
 ) -> float:
-    """Eq. 6 in plain Python floats, written the other way round (with min and clip)."""
+    """Eq. 6 in plain Python floats, in the other form (with min and clip)."""
     total = 0.0
     for c, o, a, w, on in zip(current, old, advantage, weight, mask, strict=True):
         if on:
@@ -279,7 +279,7 @@ def test_the_gradient_does_not_depend_on_the_split(
 
 
 def test_the_release_gradient_does_depend_on_the_split() -> None:
-    """The fault B5, kept on purpose under its own name; were it gone, the arm would test nothing."""
+    """The deliberate copy of fault B5; without it the arm would test nothing."""
     whole = gradient_of_split(SPLITS["1"], RELEASE, torch.float64)
     parts = gradient_of_split(SPLITS["uneven"], RELEASE, torch.float64)
     assert (parts - whole).norm() > 0.01 * whole.norm()

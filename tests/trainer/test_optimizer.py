@@ -1,4 +1,4 @@
-"""Optimizers: shapes of the rate, Muon's update rule, state that survives a restart bit for bit."""
+"""Optimizers: learning-rate schedules, Muon's update rule, state that survives a restart bit for bit."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_orthogonalising_keeps_directions_and_flattens_singular_values(shape: tu
 
 
 def test_muon_is_the_published_rule() -> None:
-    """Nesterov momentum, orthogonalised, scaled to AdamW's size, decoupled decay: written out for one matrix."""
+    """Nesterov momentum, orthogonalised, scaled to AdamW's size, decoupled decay: computed for one matrix."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(6, 4, generator=generator)
     gradients = [torch.randn(6, 4, generator=generator) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""A tool of one's own is one module: found by name, described to the model, run in the sandbox, counted like Python."""
+"""A user's tool is one module: found by name, described to the model, run in the sandbox, counted like Python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def config():
     return resolve(overrides=[f"rollout.tool.own={MODULE}", "rollout.system=full"])
 
 
-def test_the_model_is_told_the_tools_own_signature(config) -> None:
+def test_the_prompt_holds_the_signature_of_the_users_tool(config) -> None:
     prompt = rollout_chat(config.rollout).prompt("How many?")
     assert '"name": "count_divisors"' in prompt
     assert '"required": ["n"]' in prompt
@@ -62,7 +62,7 @@ def test_calls_of_the_tool_run_in_the_sandbox_and_their_results_are_shown(config
 def test_equal_calls_are_shared_only_where_addresses_are_equal_too(
     config, is_fixed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where they are not, two runs of a pure program may print, or sort by, different ones."""
+    """Otherwise two runs of a pure program may print, or sort by, different addresses."""
     monkeypatch.setattr(Sandbox, "has_fixed_addresses", is_fixed)
     with open_tool(config.sandbox.model_copy(update={"preload": []}), config.runtime) as tool:
         assert isinstance(tool, EqualCalls) is is_fixed
@@ -91,9 +91,9 @@ def test_arguments_that_are_no_object_are_the_models_mistake() -> None:
 def test_a_module_that_is_no_tool_is_refused_in_one_line(module: str) -> None:
     with pytest.raises(
         ConfigError, match=r"rollout\.tool\.own = .*NAME, DESCRIPTION, PARAMETERS and run"
-    ) as told:
+    ) as refused:
         load_user_tool(module)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_without_a_tool_of_ones_own_it_is_the_python_tool() -> None:

@@ -60,7 +60,7 @@ def test_packed_schedule_holds_each_row_once_within_the_cap_and_equally_many_per
 def test_padded_schedule_holds_each_row_once_within_cells_and_padding(
     lengths_N: list[int], max_tokens: int, num_ranks: int, max_padding_frac: float
 ) -> None:
-    """A half may pad more than its whole did, but two halves never compute more cells."""
+    """A half may have more padding than the whole, but two halves never compute more cells."""
 
     def cells(rows: Sequence[int]) -> int:
         return max(lengths_N[r] for r in rows) * len(rows) if rows else 0
@@ -140,7 +140,7 @@ def test_the_target_is_the_token_after_its_hidden_state() -> None:
 
 
 def test_no_target_looks_across_a_row_boundary() -> None:
-    """The last cell of a row predicts nothing; the first token of the next row is nobody's target."""
+    """The last cell of a row predicts nothing; the first token of the next row is not a target."""
     rows = [a_row([1, 2, 3], [1, 2]), a_row([4, 5], [1]), a_row([6, 7, 8, 9], [2])]
     batch = pack(rows, [0, 1, 2])
     assert batch.cu_seqlens.tolist() == [0, 3, 5, 9]
@@ -152,7 +152,7 @@ def test_no_target_looks_across_a_row_boundary() -> None:
     assert batch.padding_frac == 0.0
 
 
-def test_padding_stands_right_and_is_known_by_position() -> None:
+def test_padding_is_on_the_right_and_marked_by_position() -> None:
     """B24, B26: the pad id may be the id of a real, sampled token."""
     rows = [a_row([1, 0], [1], advantage=-1.0), a_row([4, 5, 0, 0], [2, 3])]
     batch = pad(rows, [0, 1], pad_id=0)
@@ -249,7 +249,7 @@ def test_a_shared_schedule_holds_each_row_once_within_the_cells_that_are_compute
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
 def test_ranks_share_the_cells_of_one_large_prompt_evenly(num_ranks: int) -> None:
-    """Runs are cut at a rank's share, so that one group does not leave the other ranks idle."""
+    """Runs are cut at a rank's share, so that one group does not leave other ranks idle."""
     same = [a_row([1, 2, 3, *range(20, 26)], [3, 4, 5, 6, 7, 8]) for _ in range(8)]
     schedule = shared_schedule(same, 1000, num_ranks)
     sizes = [sum(len(part) for part in rank) for rank in schedule.ranks]

@@ -33,7 +33,7 @@ def draws(family: Family, num: int = NUM_DRAWS, seed: int = 1) -> list[tuple[int
 
 
 def run(code: str) -> str:
-    """Run code of our own templates in this process; hostile code never comes here."""
+    """Run code of the suite's templates in this process; hostile code never gets here."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, "<template>", "exec"), {})  # noqa: S102

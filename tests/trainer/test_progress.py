@@ -1,4 +1,4 @@
-"""The progress line in a log, and leaving between two steps."""
+"""The progress line in a log, and a stop between two steps."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ def test_a_log_gets_whole_lines_at_the_beginning_and_the_end(capsys: pytest.Capt
     assert len(lines) == 2
 
 
-def test_before_the_first_unit_and_after_the_last_no_line_says_nan(
+def test_no_progress_line_holds_nan(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A job resumed at its end, or one that had done nothing yet, printed `nan s left`."""
     for total, done in ((10, 10), (10, 0), (0, 0)):
         with Progress.show("eval", total, done):
             pass
@@ -38,7 +37,7 @@ def test_before_the_first_unit_and_after_the_last_no_line_says_nan(
     assert not [line for line in lines if "nan" in line or "inf" in line]
 
 
-STEPS_FOR_EVER = """
+ENDLESS_STEPS = """
 import sys, time
 from trainer.jobs.interrupt import StopSignal
 stop = StopSignal()
@@ -54,7 +53,7 @@ for step in range(100_000):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_step_end_and_leaves_with_its_status(number: int, project_root: Path) -> None:
-    command = [sys.executable, "-c", STEPS_FOR_EVER, "polite"]
+    command = [sys.executable, "-c", ENDLESS_STEPS, "polite"]
     with subprocess.Popen(command, cwd=project_root, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -64,7 +63,7 @@ def test_a_signal_lets_the_step_end_and_leaves_with_its_status(number: int, proj
 
 
 def test_a_second_signal_ends_the_process_at_once(project_root: Path) -> None:
-    command = [sys.executable, "-c", STEPS_FOR_EVER, "stubborn"]
+    command = [sys.executable, "-c", ENDLESS_STEPS, "stubborn"]
     with subprocess.Popen(command, cwd=project_root, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

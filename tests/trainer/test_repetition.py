@@ -20,7 +20,7 @@ def test_it_is_a_share_and_equals_counting_by_hand(ids: list[int], ngram: int) -
     assert abs(p_repetition(ids, [True] * len(ids), ngram) - (repeated / total if total else 0.0)) < 1e-12
 
 
-def test_what_the_tool_said_twice_is_nobodys_repetition() -> None:
+def test_repeated_tool_text_is_no_repetition() -> None:
     ids = [1, 2, 3, 4, 1, 2, 3, 4]
     assert p_repetition(ids, [False] * 4 + [True] * 4, ngram=2) == 0.0
 

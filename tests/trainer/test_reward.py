@@ -1,4 +1,4 @@
-"""Where a reward comes from, and that nothing a reward does wrong becomes a score."""
+"""The source of a reward, and that no fault of a reward becomes a score."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_response_cut_at_the_budget_earns_nothing_in_training() -> None:
 
 @pytest.fixture
 def own() -> Iterator[Callable[..., UserReward]]:
-    """Rewards of `example_rewards` by name, their processes ended afterwards."""
+    """Rewards of `example_rewards` by name; the fixture ends their processes."""
     made: list[UserReward] = []
 
     def of(name: str, limit_s: float = 30.0) -> UserReward:
@@ -87,7 +87,7 @@ def test_the_example_of_the_guide_is_the_one_that_is_tested(project_root: Path, 
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("raising", "ConnectionError"),
         ("a_number", "returned float"),
@@ -96,19 +96,19 @@ def test_the_example_of_the_guide_is_the_one_that_is_tested(project_root: Path, 
         ("dying", "ended the process"),
     ],
 )
-def test_what_a_reward_does_wrong_is_our_failure(name: str, told: str, own: Callable) -> None:
+def test_a_fault_of_a_reward_is_an_infrastructure_failure(name: str, message: str, own: Callable) -> None:
     reward = own(name)
     for _ in range(2):
         verdict = reward(PROBLEM, a_rollout("4"))
         assert verdict.verdict is VerdictKind.INFRA_FAILED
-        assert told in verdict.rule
+        assert message in verdict.rule
         assert len(verdict.rule) <= 200
 
 
 def test_a_reward_that_hangs_is_killed_with_its_children_and_asked_again(
     tmp_path: Path, own: Callable
 ) -> None:
-    """B37, B39: a busy loop ends at the limit, nothing is left behind, the other rollouts are graded."""
+    """B37, B39: a busy loop ends at the limit, no process is left, the other rollouts are graded."""
     reward = own("hanging_on_sample_3", limit_s=1.0)
     problem = replace(PROBLEM, params=str(tmp_path / "pid"))
     rollouts = [replace(a_rollout("4"), sample=sample) for sample in range(5)]
@@ -129,9 +129,9 @@ def test_a_reward_that_hangs_time_after_time_ends_the_job_with_one_line(own: Cal
         assert reward(PROBLEM, a_rollout("4")).verdict is VerdictKind.INFRA_FAILED
     with pytest.raises(
         ConfigError, match=r"objective.reward = .* 5 rollouts in a row; fix it, or raise"
-    ) as told:
+    ) as refused:
         reward(PROBLEM, a_rollout("4"))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["no_such_module:f", f"{EXAMPLES}:absent", f"{EXAMPLES}:NOT_CALLABLE"])

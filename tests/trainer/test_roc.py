@@ -1,4 +1,4 @@
-"""Penalties and selection: hand tables, every (N, G, negatives) up to 40, weights as stated."""
+"""Penalties and selection: hand tables, every (N, G, negatives) up to 40, weights."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def a_group(num_positive: int, num_negative: int, penalties: list[float] | None 
 
 @pytest.mark.parametrize("status", list(Status))
 def test_p_err_of_one_call_by_status(status: Status) -> None:
-    """The code's own statuses count, ours never do; a call of ours leaves 'no tool call' behind."""
+    """Statuses of the code count, those of the infrastructure do not; a lost call counts as no tool call."""
     expected = 0.5 if status.is_infrastructure else float(status is not Status.OK)
     assert p_err([a_turn(CallKind.EXECUTED, status), a_turn()]) == expected
 
@@ -73,14 +73,14 @@ def test_p_err_of_one_call_by_status(status: Status) -> None:
         ([a_turn(CallKind.EXECUTED, Status.LOST), a_turn(CallKind.EXECUTED, Status.TIMEOUT)], 1.0),
         ([a_turn(CallKind.EXECUTED, Status.OK), a_turn(CallKind.EXECUTED, None)], 0.0),
     ],
-    ids=["none", "no turns", "parse", "unknown", "half", "third", "ours", "ours+timeout", "last not run"],
+    ids=["none", "no turns", "parse", "unknown", "half", "third", "lost", "lost and timeout", "last not run"],
 )
 def test_p_err_counts_what_really_happened(turns: list[Turn], expected: float) -> None:
     assert p_err([*turns]) == expected
 
 
 def test_a_printed_word_error_is_no_error() -> None:
-    """The release's substring search counts this as failed; we go by status."""
+    """The release's substring search counts this as failed; the suite uses the status."""
     result = ToolResult(id="c", status=Status.OK, stdout="error = 1e-9")
     turn = Turn(text="", start=0, end=1, call=CallKind.EXECUTED, result=result)
     assert p_err([turn]) == 0.0
@@ -106,7 +106,7 @@ def test_p_format_follows_equation_5_with_turns_counted_in_full(texts: list[str]
 
 
 def test_exactly_g_are_kept_for_every_size_up_to_40() -> None:
-    """All (2G, G, negatives) and all odd N up to 40: exact G, both classes present, nobody counted twice."""
+    """All (2G, G, negatives) and all odd N up to 40: exactly G, both classes present, no candidate twice."""
     for num_rollouts in range(3, 41):
         for G in range(2, num_rollouts):
             if num_rollouts not in (2 * G, 2 * G - 1, 40):
@@ -177,7 +177,7 @@ def test_a_group_without_spread_is_rejected_whole(rule: SelectionRule, rewards: 
 
 
 def test_rollouts_without_reward_change_nothing_for_the_others() -> None:
-    """B17, B38: they move neither quota nor draw."""
+    """B17, B38: they change neither quota nor draw."""
     group = a_group(12, 8)
     lost = [Candidate(index=100 + i, reward=None) for i in range(5)]
     for rule in (PAPER, RANDOM, RELEASE):
@@ -208,7 +208,7 @@ candidates = st.lists(
 def test_selection_conserves_and_ignores_the_order(
     rows: list[tuple[float | None, float]], G: int, rule: SelectionRule, seed: int, shuffler: Random
 ) -> None:
-    """B35: one reason each, kept means kept; order of candidates is without effect; same seed, same choice."""
+    """B35: one reason each, `kept` matches the reasons; the order of candidates has no effect; seeds repeat."""
     group = [Candidate(index=i, reward=reward, p_err=penalty) for i, (reward, penalty) in enumerate(rows)]
     selection = select(group, G, rule, Random(seed))
     assert len(selection.reasons) == len(group)
@@ -225,7 +225,7 @@ def test_selection_conserves_and_ignores_the_order(
 
 
 def sequential_probabilities(weights: list[float], num: int) -> dict[frozenset[int], float]:
-    """Exact probability of each set, drawing one after the other among those left."""
+    """Exact probability of each set under successive draws from the remainder."""
     sets: dict[frozenset[int], float] = {}
     for order in itertools.permutations(range(len(weights)), num):
         left, probability = sum(weights), 1.0
@@ -259,7 +259,7 @@ def test_positives_are_drawn_with_the_stated_weights(rule: SelectionRule, weight
 
 
 def test_negatives_are_drawn_uniformly_whatever_their_penalty() -> None:
-    """Paper: keep diverse failures; release history: sorting negatives by penalty was a fault."""
+    """Paper: keep diverse failures; sorting negatives by penalty was a fault of the release."""
     group = a_group(4, 4)
     rng, num_draws = Random(12), 4000
     counts = Counter(i for _ in range(num_draws) for i in select(group, 4, PAPER, rng).kept if i >= 4)
@@ -274,7 +274,7 @@ def test_permuted_penalties_carry_no_information() -> None:
 
 
 def test_paper_and_random_with_equal_seeds_draw_the_same_negatives_and_tie() -> None:
-    """Arms share their luck, so that their difference is the penalty's doing."""
+    """Arms use equal draws, so that they differ by the penalty alone."""
     for seed in range(50):
         group = a_group(7, 8)
         paper = select(group, 8, PAPER, Random(seed)).kept

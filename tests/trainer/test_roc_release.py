@@ -51,8 +51,7 @@ def test_minima_that_exceed_g_and_groups_that_are_not_larger_are_refused() -> No
 
 
 @pytest.mark.parametrize("group_size", [3, 15])
-def test_a_group_size_that_the_rule_refuses_is_said_before_the_run(group_size: int) -> None:
-    """It ended an arbitrary step, and the resumed step again, for ever."""
+def test_a_group_size_that_the_rule_refuses_is_reported_before_the_run(group_size: int) -> None:
     release = ("objective.roc.selection=release", f"objective.group_size={group_size}")
     with pytest.raises(ConfigError, match=r"group_size = 16, or"):
         require_release_splits(tiny_config(*release).objective)

@@ -1,4 +1,4 @@
-"""The rollout loop: how rollouts end, when they rejoin, what becomes of calls (see also test_faults_rollout.py)."""
+"""The rollout loop: stop reasons, rejoins, tool calls (see also test_faults_rollout.py)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SlowTool:
 
     engine: ScriptedEngine
     ready_at: Callable[[ToolCall], int]
-    """Engine iteration from which a call's result is there."""
+    """Engine iteration at which a call's result is present."""
     wake: Wake
     order: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
@@ -114,7 +114,9 @@ def varied(session: str, turn: int) -> str:
     ],
     ids=["answer", "answer after a call", "length", "max turns", "context"],
 )
-def test_each_rollout_says_why_it_ended(turns: list[str], settings: dict[str, Any], stop: StopReason) -> None:
+def test_each_rollout_holds_its_stop_reason(
+    turns: list[str], settings: dict[str, Any], stop: StopReason
+) -> None:
     (trajectory,) = roll(ScriptedEngine(script(*turns)), **settings)
     assert trajectory.stop is stop
     assert trajectory.policy_version == 3
@@ -155,8 +157,7 @@ def test_a_prompt_that_does_not_fit_is_counted_and_never_cut() -> None:
     assert clock.num_retries == 0
 
 
-def test_the_policy_hears_of_one_time_in_every_batch() -> None:
-    """Reports carried the engine's own count, which goes on from batch to batch and begins anew after a kill."""
+def test_the_policy_receives_one_time_in_every_batch() -> None:
 
     class Listening(AdmitAll):
         def __init__(self) -> None:
@@ -167,25 +168,25 @@ def test_the_policy_hears_of_one_time_in_every_batch() -> None:
             self.times.append(report.t)
             return super().on_report(report)
 
-    engine, heard = ScriptedEngine(script(call_text(), ANSWER)), []
+    engine, times = ScriptedEngine(script(call_text(), ANSWER)), []
     for _ in range(2):
         loop, policy = a_loop(engine), Listening()
         loop.policy = policy
         list(loop.run(tasks()))
-        heard.append(policy.times)
+        times.append(policy.times)
         engine.num_turns.clear()
-    assert heard[0] == heard[1]
-    assert (heard[0][0], heard[0][-1]) == (1.0, float(loop.cycle))
+    assert times[0] == times[1]
+    assert (times[0][0], times[0][-1]) == (1.0, float(loop.cycle))
 
 
 def test_the_prompt_is_the_chat_formats_and_ends_in_the_opening() -> None:
     engine = ScriptedEngine(script(ANSWER))
     roll(engine)
-    wanted = ChatFormat(system="brief", tool_name=TOOL).prompt("what is 2 + 2?")
-    assert CharCodec().decode(engine.requests[0].ids) == wanted
+    expected = ChatFormat(system="brief", tool_name=TOOL).prompt("what is 2 + 2?")
+    assert CharCodec().decode(engine.requests[0].ids) == expected
 
 
-def test_calls_of_the_models_making_are_told_and_go_on() -> None:
+def test_failed_calls_of_the_model_get_a_message_and_the_rollout_continues() -> None:
     broken = f"x</reason><tool_call>{{</tool_call>{TURN_END}"
     unknown = f'x</reason><tool_call>{{"name": "ls", "arguments": {{"code": "1"}}}}</tool_call>{TURN_END}'
     tool = ScriptedTool()
@@ -224,11 +225,11 @@ def test_a_call_carries_limits_a_seed_of_its_own_and_no_session() -> None:
     assert all(call.session is None and call.limits.wall_s == 20.0 for call in tool.calls)
 
 
-# --- faults of ours ------------------------------------------------------------------------------------------
+# --- infrastructure faults ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [Status.LOST, Status.REJECTED, Status.CANCELLED])
-def test_what_our_side_lost_is_tried_so_often_for_each_call_and_then_aborts(status: Status) -> None:
+def test_each_lost_call_is_retried_up_to_a_limit_and_then_aborts(status: Status) -> None:
     twice = [status, status, Status.OK]
     tool = ScriptedTool(statuses=[*twice, *twice])
     (trajectory,) = roll(ScriptedEngine(script(call_text(), call_text(), ANSWER)), tool)
@@ -289,7 +290,7 @@ def test_a_policy_that_admits_nothing_is_an_error_and_no_hang() -> None:
 
 @dataclass
 class OneAtATime(ScriptedEngine):
-    """Refuses a second request of a session, as engines do, and notes what shared an iteration."""
+    """Refuses a second request of a session, as engines do, and records the sessions of each iteration."""
 
     batches: list[list[str]] = field(default_factory=list)
 
@@ -310,7 +311,7 @@ def deterministic(latency: Callable[[ToolCall], int]) -> tuple[list[Rollout], li
 
 
 def test_deterministic_rollouts_make_the_same_batches_whatever_the_tool_takes() -> None:
-    """Order of results, batches and trajectories: none depends on when a tool answers."""
+    """Results, batches and trajectories do not depend on the time of a tool's answer."""
     at_once = deterministic(lambda call: 0)
     never_early = deterministic(lambda call: 10**9)
     mixed = deterministic(lambda call: call.seed % 7)
@@ -319,10 +320,10 @@ def test_deterministic_rollouts_make_the_same_batches_whatever_the_tool_takes() 
 
 
 def test_a_deterministic_rollout_rejoins_so_many_cycles_after_it_left() -> None:
-    """Sample 1 leaves after the first iteration and misses the next two; sample 0 decodes on for six."""
+    """Sample 1 leaves after the first iteration and misses the next two; sample 0 decodes for six more."""
 
     class Long(OneAtATime):
-        """Turns of sample 1 take one iteration, those of the others end with the sixth."""
+        """Turns of sample 1 take one iteration; those of the others end with the sixth."""
 
         def advance(self) -> list[Completion]:
             self.batches.append(sorted(request.session for request in self.waiting))
@@ -338,7 +339,7 @@ def test_a_deterministic_rollout_rejoins_so_many_cycles_after_it_left() -> None:
 
 
 def test_without_determinism_others_go_on_while_a_tool_runs() -> None:
-    """Sample 1's call takes longer than all of the others' turns: it ends last, and nobody waited for it."""
+    """Sample 1's call outlasts all turns of the others: it ends last, and no rollout waits for it."""
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
     loop.settings = replace(loop.settings, rejoin_iterations=None)

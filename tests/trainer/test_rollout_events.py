@@ -1,4 +1,4 @@
-"""Engines that are slow, die or are left, and calls that are lost: what the rollout loop makes of it."""
+"""Slow, lost and deserted engines, and lost calls, in the rollout loop."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TWO_CALLS = script(call_text(), call_text(), ANSWER)
 
 
 class Turns(AdmitAll):
-    """Sends each sample's arrivals to the engines of its list, one after the other; a lost engine to the last."""
+    """Sends each sample's arrivals to the engines of its list in sequence; a lost engine's to the last."""
 
     def __init__(self, *engines_of_sample: list[int]) -> None:
         self.engines_of_sample = engines_of_sample

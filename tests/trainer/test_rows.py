@@ -65,7 +65,7 @@ def test_what_can_be_trained(changes: dict, reason: Unusable | None) -> None:
     ],
 )
 def test_what_would_corrupt_training_is_refused_by_name(changes: dict, message: str) -> None:
-    """B14 (truncated sampling) among them; the message names problem and sample."""
+    """Includes B14 (truncated sampling); the message names problem and sample."""
     with pytest.raises(ValueError, match=f"problem 'p7', sample 3: .*{message}"):
         row_of(a_trajectory(**changes), 1.0)
 

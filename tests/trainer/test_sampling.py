@@ -1,4 +1,4 @@
-"""Engine, scheduler and tool put together as the configuration says; chunks that survive a kill."""
+"""The sampler as configured, and chunks that survive a kill."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_sampler_gives_the_same_samples_again_whatever_else_was_asked(tiny_che
 
 
 class Counting:
-    """Hands out one token per task and counts how often it was asked; may die after some."""
+    """Returns one token per task and counts its calls; may die after some."""
 
     def __init__(self, *, deterministic: bool = True, dies_after: int | None = None) -> None:
         self.asked: list[int] = []
@@ -156,7 +156,6 @@ def test_what_a_kill_leaves_of_a_chunk_counts_where_batches_decide_nothing(
 def test_a_chunk_that_is_not_what_was_written_is_sampled_again(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A damaged shard was a traceback, and so was every rerun."""
     tasks = [Task(problem=Problem(id="p", prompt="", answer=""), sample=i) for i in range(CHUNK + 5)]
 
     def sample(sampler: Any, work: WorkDir) -> list[Trajectory]:

@@ -1,4 +1,4 @@
-"""Token tables: what each sampled token belongs to, and entropies that arithmetic knows."""
+"""Token tables: labels of each sampled token, and entropies known from arithmetic."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def a_trajectory(sample: int = 0, **changes: Any) -> Trajectory:
     )
 
 
-def test_every_sampled_token_knows_its_turn_and_its_distance_from_the_tool(tiny_checkpoint: Path) -> None:
+def test_every_sampled_token_has_its_turn_and_its_distance_from_the_tool(tiny_checkpoint: Path) -> None:
     found = list(places(a_trajectory(), FolderCodec.load(tiny_checkpoint)))
     assert [p.index for p in found] == [2, 3, 4, 7, 8, 10, 11, 12]
     assert [p.turn for p in found] == [0, 0, 0, 1, 1, 2, 2, 2]
@@ -176,7 +176,7 @@ def test_a_uniform_model_has_the_entropy_ln_v_and_every_token_that_log_prob(
 def test_entropies_and_log_probs_are_those_of_the_models_own_scores(
     scored: Any, tiny_checkpoint: Path
 ) -> None:
-    """At temperature 1 whatever the samples were drawn at, and at the position that predicts the token."""
+    """At temperature 1 for any sampling temperature, and at the position that predicts the token."""
     sample = a_trajectory(T=0.6)
     rows = scored(tiny_checkpoint, [sample, a_trajectory(1, T=0.6, ids=[50 + i for i in range(13)])])
     with torch.no_grad():
@@ -212,8 +212,7 @@ def test_samples_that_changed_since_their_evaluation_are_refused(
         scored(tiny_checkpoint, [a_trajectory()])
 
 
-def test_lost_samples_stand_in_no_token_table() -> None:
-    """They counted as wrong answers."""
+def test_lost_samples_are_in_no_token_table() -> None:
     lost = a_trajectory(1, stop=StopReason.ABORTED, reward=None)
     ungraded = a_trajectory(2, reward=None)
     assert choose([a_trajectory(0), lost, ungraded], 5, seed=1) == [a_trajectory(0)]

@@ -1,4 +1,4 @@
-"""Sinks: whatever they do, the run goes on, is not held up, and says so once."""
+"""Sinks: for every failure of a sink the run continues without delay and prints one line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_sink_gets_every_number_of_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [RAISES, RAISES_LATER])
-def test_a_sink_that_raises_is_told_once_and_fails_nothing(
+def test_a_sink_that_raises_is_reported_once_and_fails_nothing(
     code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = a_sink(tmp_path, code)
@@ -65,7 +65,7 @@ def test_a_sink_that_hangs_blocks_no_step_and_is_stopped(
     assert child is None or child.poll() is not None
 
 
-def test_a_sink_that_cannot_start_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sink_that_cannot_start_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = SinkProcess("wandb", [str(tmp_path / "absent")], tmp_path / "sink.log")
     process.write(1, {})
     process.close()
@@ -93,7 +93,7 @@ def test_the_id_of_a_run_is_the_same_when_it_resumes(tmp_path: Path) -> None:
 def test_the_real_sinks_take_a_run_and_its_resumption(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only where the extra `sinks` is installed."""
+    """Only if the extra `sinks` is installed."""
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed (extra sinks)")
     for first in (1, 3):

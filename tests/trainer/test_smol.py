@@ -1,4 +1,4 @@
-"""SmolLM2-135M, a real pretrained model, through template check, engine and trainer; where its folder is at hand."""
+"""SmolLM2-135M, a real pretrained model, through template check, engine and trainer, if its folder is present."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_smollm2_scores_in_engine_and_trainer_as_in_transformers(base: Path, pro
     tasks = [Task(problem=problem, sample=i) for problem in problems for i in range(2)]
     rows = [row_of(trajectory, (-1.0) ** trajectory.sample) for trajectory, _ in loop.run(tasks)]
     trainer = GrpoTrainer(base, config.objective, torch.device("cpu"))
-    for row, ours in zip(rows, trainer.logprobs(rows), strict=True):
+    for row, trained in zip(rows, trainer.logprobs(rows), strict=True):
         behaviour = [p for p, on in zip(row.logprob, row.mask, strict=True) if on]
         exact = teacher_forced(trainer.model, row.ids)
-        theirs = [exact[t - 1].item() for t, on in enumerate(row.mask) if on]
-        assert behaviour == pytest.approx(theirs, abs=1e-4)
-        assert ours == pytest.approx(theirs, abs=1e-4)
+        reference = [exact[t - 1].item() for t, on in enumerate(row.mask) if on]
+        assert behaviour == pytest.approx(reference, abs=1e-4)
+        assert trained == pytest.approx(reference, abs=1e-4)
     before = trainer.export_weights()["model.norm.weight"].clone()
     metrics = trainer.update(UpdateBatch(rows=rows, lr=1e-5))
     assert metrics.mismatch.max_abs_dlogp < 1e-4

@@ -1,4 +1,4 @@
-"""A stage that trains nothing ends with its cause in one line; prompts that cannot fit are refused before it begins."""
+"""A stage that trains nothing ends with its cause in one line; prompts that cannot fit are refused at the start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lost_with_its_call(problem: str, sample: int) -> Trajectory:
 
 
 class Quiet:
-    """No signal comes."""
+    """No signal arrives."""
 
     requested = None
 
@@ -42,7 +42,7 @@ class SavingTrainer(FakeTrainer):
 
 
 def run_steps(group: list[Trajectory], tmp_path: Path, steps: int, **changes: Any) -> list[str]:
-    """The loop of a stage whose every step plays these rollouts; returns the states that it saved."""
+    """Run the loop of a stage whose every step plays these rollouts; return the saved states."""
     stage = scripted_stage(group, SavingTrainer(), FakeSampler(group), steps=steps, save_every=1)
     stage = replace(stage, objective=stage.objective.model_copy(update=changes))
     stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
@@ -64,11 +64,10 @@ NO_CALL = {"every rollout": [a_rollout("p", i, None) for i in range(8)],
 def test_a_stage_that_loses_every_call_or_rollout_ends_and_publishes_nothing(
     cause: str, steps: int, tmp_path: Path
 ) -> None:
-    """Four steps of four went by, the exit status was 0, and the checkpoint of the parent was published again."""
-    with pytest.raises(StageStalled) as told:
+    with pytest.raises(StageStalled) as refused:
         run_steps(NO_CALL[cause], tmp_path, steps)
-    assert str(told.value).startswith(f"rl1 step {min(steps, LOST_STEPS)}: {cause}")
-    assert "\n" not in str(told.value)
+    assert str(refused.value).startswith(f"rl1 step {min(steps, LOST_STEPS)}: {cause}")
+    assert "\n" not in str(refused.value)
     assert not list((tmp_path / "rl1").glob("step-*")), "a lost step is no state to go on from"
 
 
@@ -86,16 +85,16 @@ def test_a_stage_that_loses_every_call_or_rollout_ends_and_publishes_nothing(
 def test_a_stage_that_keeps_nothing_by_a_fault_ends_with_the_cause(
     group: list[Trajectory], changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(StageStalled, match="no rollout was trained: 8 of 8") as told:
+    with pytest.raises(StageStalled, match="no rollout was trained: 8 of 8") as refused:
         run_steps(group, tmp_path, 20, **changes)
-    assert words in str(told.value)
+    assert words in str(refused.value)
 
 
 def test_a_stage_of_equal_rewards_ends_after_more_patience(tmp_path: Path) -> None:
     wrong = [a_rollout("p", i, "5") for i in range(8)]
-    with pytest.raises(StageStalled, match="too easy or too hard") as told:
+    with pytest.raises(StageStalled, match="too easy or too hard") as refused:
         run_steps(wrong, tmp_path / "long", 30)
-    assert f"rl1 step {EQUAL_STEPS}" in str(told.value)
+    assert f"rl1 step {EQUAL_STEPS}" in str(refused.value)
     assert run_steps(wrong, tmp_path / "short", 3) == ["step-000002", "step-000003"]
 
 
@@ -111,7 +110,6 @@ def test_a_stage_that_trains_goes_on_and_a_single_lost_step_saves_no_state(tmp_p
 def test_what_was_trained_before_the_tool_or_the_engine_went_down_is_not_trained_again(
     tmp_path: Path,
 ) -> None:
-    """Steps since the last due state were lost with the stage, and a Ctrl-C in the streak lost them too."""
     stage = scripted_stage(MIXED, SavingTrainer(), FakeSampler(MIXED), steps=20, save_every=10)
     stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
     good, lost = list(MIXED), [a_rollout("p", i, None) for i in range(8)]
@@ -151,12 +149,11 @@ def a_pool(*lengths: int) -> list[Problem]:
 
 
 def test_a_pool_whose_prompts_cannot_fit_is_refused_before_the_first_step() -> None:
-    """All 256 rollouts of each step were dropped, the alarm blamed the sandbox, and the exit status was 0."""
     chat = ChatFormat(system="full", tool_name=TOOL)
     bare = len(CharCodec().encode(chat.prompt("")))
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as refused:
         fitting(a_pool(9, 12), chat, CharCodec(), 100, at_least=1, where="rl1")
-    line = str(told.value)
+    line = str(refused.value)
     assert line.startswith("rl1: 2 of 2 prompts take more than rollout.max_prompt = 100 tokens")
     assert f"the longest takes {bare + 12}; without any question it is {bare}" in line
     assert "raise rollout.max_prompt, or set rollout.system to brief" in line
@@ -179,7 +176,6 @@ def test_single_prompts_that_do_not_fit_are_left_out_by_count_unless_a_step_is_n
 
 
 def test_filtered_overlong_rollouts_are_those_of_both_ends_of_the_budget() -> None:
-    """The end before a tool response that does not fit stayed in the loss as a wrong answer."""
     group = [
         a_rollout("p", i, "4" if i % 2 else "5", stop=stop)
         for i, stop in enumerate([StopReason.LENGTH, StopReason.CONTEXT, *[StopReason.ANSWER] * 4])
@@ -191,7 +187,6 @@ def test_filtered_overlong_rollouts_are_those_of_both_ends_of_the_budget() -> No
 
 
 def test_lost_rollouts_make_no_problem_hard(tmp_path: Path) -> None:
-    """A problem that was solved in every rollout that came back was kept as hard."""
     group = [
         *[a_rollout("easy", i, "4" if i else None, reward=1.0 if i else None) for i in range(8)],
         *[a_rollout("hard", i, "5", reward=float(i == 3)) for i in range(8)],

@@ -1,4 +1,4 @@
-"""What this machine lacks is said before the first job, for the jobs that will run and no others."""
+"""Missing requirements are reported before the first job, only for the jobs that will run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMIT = "4e2d2c9b8a5d"
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A folder as `hf download --local-dir` leaves it."""
+    """A folder as `hf download --local-dir` writes it."""
     record = tmp_path / "model" / ".cache" / "huggingface" / "download" / "config.json.metadata"
     record.parent.mkdir(parents=True)
     record.write_text(f"{COMMIT}\netag\n1700000000.0\n")
@@ -29,7 +29,7 @@ def pretrained(path: Path, *more: str):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "rules", "told"),
+    ("overrides", "rules", "message"),
     [
         (["data.source=mine"], {"data"}, "data.source = 'mine'"),
         (
@@ -41,12 +41,12 @@ def pretrained(path: Path, *more: str):
         (["sandbox.preload=[no_such_module]"], {"corpus"}, "no module 'no_such_module'"),
     ],
 )
-def test_what_a_job_needs_and_this_machine_lacks_is_told(
-    overrides: list[str], rules: set[str], told: str
+def test_a_missing_requirement_of_a_job_is_reported(
+    overrides: list[str], rules: set[str], message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         require_start(resolve([], overrides), rules)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     require_start(resolve([], overrides), {"draw_figures", "report"})
 
 
@@ -67,7 +67,6 @@ def test_the_presets_of_this_machine_lack_nothing(preset: str) -> None:
 
 
 def test_the_doctor_finds_missing_what_a_run_would_refuse(checkpoint: Path) -> None:
-    """An empty folder, another revision and a training file were 'ok', and the run ended at its start."""
     (checkpoint.parent / "empty").mkdir()
     assert not _model(pretrained(checkpoint.parent / "empty")).ok
     assert not _model(pretrained(checkpoint, "model.revision=deadbeef")).ok

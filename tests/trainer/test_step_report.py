@@ -1,9 +1,8 @@
-"""What one step tells, in the files that a run leaves: numbers by name, and rollouts that a person can read."""
+"""Metrics and rollout texts that a step leaves in the files of a run."""
 
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,10 +91,10 @@ def test_every_rollout_of_a_step_is_counted_under_one_reason(rule: RocSelection)
 
 
 def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
-    """A clean call that prints the word, and a timeout that does not: the release takes the second for the better."""
+    """A clean call that prints the word, and a timeout without it: the release scores the timeout better."""
     codec = CharCodec()
 
-    def spoken(sample: int, answer: str, response: str, status: Status) -> Trajectory:
+    def a_text_rollout(sample: int, answer: str, response: str, status: Status) -> Trajectory:
         call = f"x{TURN_END}"
         shown = f"\n<|im_start|>user\n<tool_response>{response}</tool_response>{TURN_END}\n{OPENING}"
         last = f"</reason><answer>\\boxed{{{answer}}}</answer>{TURN_END}"
@@ -114,9 +113,9 @@ def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
         changes: dict[str, Any] = {"ids": ids, "mask": [False, *[True] * (len(ids) - 1)], "turns": turns}
         return a_rollout("p", sample, answer, logprob=[-1.0] * len(ids), **changes)
 
-    group = [spoken(i, "4", "error = 1e-9", Status.OK) for i in range(3)]
-    group += [spoken(i, "4", "worker_timeout", Status.TIMEOUT) for i in range(3, 6)]
-    group += [spoken(i, "5", "6", Status.OK) for i in range(6, 8)]
+    group = [a_text_rollout(i, "4", "error = 1e-9", Status.OK) for i in range(3)]
+    group += [a_text_rollout(i, "4", "worker_timeout", Status.TIMEOUT) for i in range(3, 6)]
+    group += [a_text_rollout(i, "5", "6", Status.OK) for i in range(6, 8)]
     kept = {}
     for rule in (RocSelection.RELEASE, RocSelection.PAPER):
         sampler = FakeSampler(group)
@@ -129,7 +128,7 @@ def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
     assert kept[RocSelection.PAPER] <= {0, 1, 2}
 
 
-def test_a_share_of_rollouts_lost_by_our_side_and_a_runaway_loop_are_told() -> None:
+def test_many_lost_rollouts_and_a_runaway_loop_are_reported() -> None:
     assert any("lost so many rollouts" in line for line in alarms({"no_reward_frac": 0.2}))
     assert any("turn limit" in line for line in alarms({"max_turns_frac": 0.6}))
     assert alarms({"no_reward_frac": 0.1, "max_turns_frac": 0.5}) == []
@@ -168,7 +167,7 @@ def test_a_rollout_as_text_shows_what_was_sampled_and_each_token_of_the_loss() -
     assert "  sampled  " in dropped
 
 
-def test_a_long_rollout_lists_its_first_tokens_and_says_how_many_follow() -> None:
+def test_a_long_rollout_lists_its_first_tokens_and_counts_the_others() -> None:
     length = MOST_TOKENS + 7
     long = replace(
         a_conversation(), ids=[65] * length, mask=[False] + [True] * (length - 1), logprob=[-1.0] * length
@@ -189,8 +188,3 @@ def test_one_trained_and_one_dropped_rollout_are_shown() -> None:
     ]
     assert [t.sample for t in chosen(group[::-1])] == [2, 0]
     assert chosen([]) == []
-
-
-def test_metrics_hold_no_number_that_is_not_finite(tiny_checkpoint: Path) -> None:
-    metrics = real_stage(tiny_checkpoint).step(1).metrics
-    assert all(math.isfinite(value) for value in metrics.values() if isinstance(value, float))

@@ -22,19 +22,19 @@ TINY = resolve().sft.noise
 
 
 def run_one(call: ToolCall) -> ToolResult:
-    """Stands in for the sandbox: runs code of our own templates in this process."""
+    """Fake sandbox: runs code of the suite's templates in this process."""
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):
             exec(compile(call.code, "<call>", "exec"), {})  # noqa: S102
     except Exception as error:
-        told = ToolError(type=type(error).__name__, message=str(error), traceback=traceback.format_exc())
-        return ToolResult(id=call.id, status=Status.ERROR, stdout=out.getvalue(), error=told, wall_s=0.1)
+        failure = ToolError(type=type(error).__name__, message=str(error), traceback=traceback.format_exc())
+        return ToolResult(id=call.id, status=Status.ERROR, stdout=out.getvalue(), error=failure, wall_s=0.1)
     return ToolResult(id=call.id, status=Status.OK, stdout=out.getvalue(), wall_s=0.1)
 
 
 class FakeSandbox:
-    """Runs batches, newest first, and remembers their sizes."""
+    """Runs batches, newest first, and records their sizes."""
 
     def __init__(self, spoil: Callable[[ToolCall, int], Status | None] = lambda call, wave: None) -> None:
         self.waves: list[int] = []

@@ -1,4 +1,4 @@
-"""The template of a checkpoint and the conversation of its rollouts are one, or training does not start."""
+"""The template of a checkpoint must match the conversation of its rollouts, or training does not start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHATML = (
     "an assistant<|im_end|>\n{% endif %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""Of the kind that small instruct models carry: no tool role, no opening."""
+"""As in small instruct models: no tool role, no opening."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_suites_own_template_passes(system: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "message"),
     [
         (CHATML, "what follows a tool call"),
         ("REPLACED", "the prompt"),
@@ -43,18 +43,18 @@ def test_the_suites_own_template_passes(system: str, folder: Path) -> None:
     ],
     ids=["another model's", "another prompt", "history rewritten"],
 )
-def test_another_template_is_refused_in_one_line(template: str, told: str, folder: Path) -> None:
+def test_another_template_is_refused_in_one_line(template: str, message: str, folder: Path) -> None:
     chat = chat_format(tiny_config().rollout)
     if template == "REPLACED":
         template = chat_template(chat_format(tiny_config("rollout.system=full").rollout))
     (folder / TEMPLATE).write_text(template)
-    with pytest.raises(ConfigError, match=told) as refused:
+    with pytest.raises(ConfigError, match=message) as refused:
         check_template(folder, chat)
     assert "\n" not in str(refused.value)
 
 
 def test_a_newline_lost_after_the_turn_is_seen(folder: Path) -> None:
-    """B10: the suffix is the difference of two renders, so the newline that ends the turn is in it."""
+    """B10: the suffix is the difference of two renders, so it contains the newline that ends the turn."""
     chat = chat_format(tiny_config().rollout)
     broken = chat_template(chat).replace(json.dumps("<|im_end|>\n"), json.dumps("<|im_end|>"))
     assert broken != chat_template(chat)

@@ -1,4 +1,4 @@
-"""The tokenizer: bytes survive, tags are one token each, merges never hold a digit pair."""
+"""The tokenizer: bytes survive, tags are one token each, merges never contain two digits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_each_tag_and_marker_is_one_token_wherever_it_stands(marker: str) -> Non
 
 
 def test_merges_cross_blanks_and_no_token_holds_two_digits() -> None:
-    """The corpus repeats phrases, so words share tokens; numbers stay readable digit by digit."""
+    """The corpus repeats phrases, so words share tokens; numbers stay single digits."""
     texts = [CODEC.token(i) for i in range(VOCAB)]
     assert any(" " in text.strip() for text in texts if "<" not in text)
     assert not any(sum(c.isdigit() for c in text) > 1 for text in texts)

@@ -1,4 +1,4 @@
-"""The copy of a checkpoint that vLLM loads: the model's weights, untied, and nothing else."""
+"""The copy of a checkpoint that vLLM loads: the model's weights, untied, without other files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from trainer.weights import EMBEDDING, HEAD
 
 
 def test_the_copy_holds_the_head_and_no_state_of_an_optimizer(tiny_checkpoint: Path, tmp_path: Path) -> None:
-    """vLLM reads every safetensors file of its folder, and refused every checkpoint of RL."""
     whole = tmp_path / "rl1"
     whole.mkdir()
     for file in tiny_checkpoint.iterdir():

@@ -1,4 +1,4 @@
-"""A checkpoint is read whole or refused by name: no random tensor, no dropped one, no generic tokenizer."""
+"""A checkpoint is read completely or refused by name: no random, dropped or generic part."""
 
 from __future__ import annotations
 
@@ -88,7 +88,6 @@ def damaged(checkpoint: Path, to: Path, change: Callable[[Tensors, Path], None])
 def test_a_checkpoint_that_is_not_whole_is_refused_by_the_name_of_its_tensor(
     name: str, tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
-    """Missing ones were filled with random numbers, scored and published, each time with another score."""
     change, words = DAMAGES[name]
     folder = damaged(tiny_checkpoint, tmp_path / "c", change)
     made = tmp_path / "made"
@@ -100,11 +99,11 @@ def test_a_checkpoint_that_is_not_whole_is_refused_by_the_name_of_its_tensor(
         lambda: _copy_pretrained(folder, made, ChatFormat(system="brief", tool_name="python")),
     ]
     for load in loads:
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as refused:
             load()
-        assert words in str(told.value)
-        assert str(folder) in str(told.value) or "model.path" in str(told.value)
-        assert "\n" not in str(told.value)
+        assert words in str(refused.value)
+        assert str(folder) in str(refused.value) or "model.path" in str(refused.value)
+        assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +128,10 @@ def test_a_folder_without_a_model_is_one_line(damage: str, tiny_checkpoint: Path
         lambda: load_model(folder, CPU),
         lambda: Decoder.from_folder(folder, max_len=64, device="cpu", dtype=torch.float32),
     ):
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as refused:
             load()
-        assert str(folder) in str(told.value)
-        assert "\n" not in str(told.value)
+        assert str(folder) in str(refused.value)
+        assert "\n" not in str(refused.value)
 
 
 def test_a_tied_head_that_equals_its_embedding_is_taken(tiny_checkpoint: Path, tmp_path: Path) -> None:
@@ -191,18 +190,18 @@ def test_a_tokenizer_that_is_not_the_models_own_is_refused(
             path.unlink()
         case "no folder":
             shutil.rmtree(folder)
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as refused:
         FolderCodec.load(folder)
-    assert str(folder) in str(told.value)
-    assert "\n" not in str(told.value)
+    assert str(folder) in str(refused.value)
+    assert "\n" not in str(refused.value)
     if damage == "no folder":
-        assert "does not exist" in str(told.value)
+        assert "does not exist" in str(refused.value)
 
 
 def test_a_generic_tokenizer_in_the_place_of_the_folders_own_is_refused(
     tiny_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`transformers` makes one of a single entry when it finds no file of its class's own."""
+    """`transformers` makes a generic tokenizer of one entry if the files of its class are missing."""
     folder = tmp_path / "c"
     shutil.copytree(tiny_checkpoint, folder)
     assert len(transformers_tokenizer(folder)) == FolderCodec.load(folder).num_entries

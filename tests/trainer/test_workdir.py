@@ -1,4 +1,4 @@
-"""The working folder: whatever moment a job dies, what it resumes from is whole and belongs to it."""
+"""The working folder: a job that dies at any moment resumes from a complete state of its own."""
 
 from __future__ import annotations
 
@@ -36,19 +36,7 @@ def newest_step(path: Path, fingerprint: str = "a") -> int | None:
     return None if newest is None else newest[0]
 
 
-def test_the_same_job_finds_its_state_again(tmp_path: Path) -> None:
-    with WorkDir.open(tmp_path / "rl1", "a") as work:
-        assert work.newest() is None
-        work.save(4, writer("four"))
-    with WorkDir.open(tmp_path / "rl1", "a") as work:
-        newest = work.newest()
-        assert newest is not None
-        step, state = newest
-        assert (step, (state / "weights").read_text()) == (4, "four")
-
-
 def test_damaged_states_do_not_push_out_the_ones_of_the_job_that_began_again(tmp_path: Path) -> None:
-    """They counted among the two kept, and being later ones, they were the two."""
     with WorkDir.open(tmp_path / "rl1", "a") as work:
         for step in (110, 120):
             work.save(step, writer("x"))
@@ -61,7 +49,7 @@ def test_damaged_states_do_not_push_out_the_ones_of_the_job_that_began_again(tmp
         assert newest[0] == 4
 
 
-def test_another_job_sets_the_old_folder_aside_and_says_so(
+def test_another_job_sets_the_old_folder_aside_and_reports_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "rl1"
@@ -84,7 +72,6 @@ def test_another_job_sets_the_old_folder_aside_and_says_so(
 def test_a_configuration_that_comes_back_finds_its_work_however_often_they_alternate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A, B, A began at 0 though the states of A lay aside; A, B, A, B deleted them."""
     path, steps = tmp_path / "rl1", {"a": 0, "b": 0, "c": 0}
     for turn, name in enumerate("abababcacbabc"):
         with WorkDir.open(path, name) as work:
@@ -96,16 +83,16 @@ def test_a_configuration_that_comes_back_finds_its_work_however_often_they_alter
             work.save(steps[name], writer(f"{name}{steps[name]}"))
             lines = (path / "metrics.jsonl").read_text().splitlines()
             assert [json.loads(line)["of"] for line in lines] == [name] * steps[name]
-    told = capsys.readouterr().out.splitlines()
-    assert sum("is set aside as" in line for line in told) == 12
-    assert sum("resumes the work of this configuration" in line for line in told) == 10
+    printed = capsys.readouterr().out
+    assert printed.count("is set aside as") == 12
+    assert printed.count("resumes the work of this configuration") == 10
     assert len(list((tmp_path / ".old").iterdir())) == 2
 
 
 def test_states_that_were_passed_over_are_not_fetched_back_in_the_place_of_the_whole_ones(
     tmp_path: Path,
 ) -> None:
-    """The folder of damaged states names the same fingerprint, and its name comes last: the job began at 0 again."""
+    """The folder of damaged states has the same fingerprint, and its name sorts last."""
     with WorkDir.open(tmp_path / "rl1", "a") as work:
         for step in (1, 2):
             work.save(step, writer("x"))
@@ -139,7 +126,7 @@ def test_what_holds_no_work_is_neither_kept_nor_reported(
 
 
 class Killed(BaseException):
-    """Stands in for a machine that dies."""
+    """Simulates the death of the machine."""
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -220,7 +207,7 @@ def test_two_states_are_kept_and_older_ones_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "missing", "no index", "broken index", "odd index"])
-def test_a_damaged_state_is_passed_over_and_said_so(
+def test_a_damaged_state_is_skipped_and_reported(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "w"
@@ -261,7 +248,7 @@ def test_a_save_that_fails_leaves_the_older_state_and_no_litter(tmp_path: Path) 
 
 
 def test_journals_are_cut_back_to_the_step_that_is_resumed(tmp_path: Path) -> None:
-    """Lines of lost steps go, a line that a kill left half written too, the list of attempts stays."""
+    """Lines of lost steps and half-written lines go; the list of attempts stays."""
     with WorkDir.open(tmp_path / "w", "a") as work:
         work.begin_attempt(0)
         for step in (1, 2, 3, 4):
@@ -338,14 +325,13 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int | None, str]] = {
     ),
     "attempts broken": (lambda p: (p / "attempts.jsonl").write_bytes(b"\xff\n{"), 4, ""),
 }  # fmt: skip
-"""What is done to the folder, the step that is resumed (None: none), and what the line says of the newest state."""
+"""Damage to the folder, the step that is resumed (None: none), and the message about the newest state."""
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_state_counts_only_with_all_that_led_to_it(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A cut journal was published with steps missing; a damaged shard was met after the last step, on every rerun."""
     damage, step, words = DAMAGES[name]
     path = tmp_path / "w"
     four_steps(path)
@@ -404,7 +390,7 @@ def test_a_second_job_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert newest_step(path) == 1
 
 
-SAVES_FOR_EVER = """
+ENDLESS_SAVES = """
 import sys
 from pathlib import Path
 from trainer.jobs.work_folder import WorkDir
@@ -430,10 +416,10 @@ with WorkDir.open(Path(sys.argv[1]), "a") as work:
 def test_a_kill_at_any_moment_leaves_a_whole_state_and_frees_the_lock(
     tmp_path: Path, project_root: Path, num_kills: int
 ) -> None:
-    """The process dies in the middle of a save nearly always: it does nothing else."""
+    """The process dies in the middle of a save almost always: it does nothing else."""
     path, last = tmp_path / "w", 0
     for moment in range(min(num_kills, 5)):
-        command = [sys.executable, "-c", SAVES_FOR_EVER, str(path)]
+        command = [sys.executable, "-c", ENDLESS_SAVES, str(path)]
         process = subprocess.Popen(command, cwd=project_root, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         process.stdout.readline()

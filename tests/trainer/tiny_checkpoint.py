@@ -1,4 +1,4 @@
-"""A checkpoint as the suite publishes it, made in a second: random Qwen3, tokenizer trained on the spot, manifest."""
+"""A checkpoint as the suite publishes it, made in a second: random Qwen3, its own tokenizer, manifest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = "What is the sum of 12 and 34? The sum of 12 and 34 is 46, which is the a
 
 
 def tiny_config(*overrides: str) -> Config:
-    """The defaults at sizes that a test can afford."""
+    """The defaults at small sizes."""
     sizes = (
         "model.hidden_size=64",
         "model.ffn_size=96",
@@ -31,7 +31,7 @@ def tiny_config(*overrides: str) -> Config:
         "eval.max_response=64", "objective.group_size=4", "rl.rl1.max_response=48", "rl.rl1.max_turns=3",
         "rl.rl1.prompts_per_step=3", "objective.optimizer.warmup_steps=1", "analysis.bootstrap_draws=100",
         "runtime.threads={sft: 1, rl: 1, eval: 1}",
-        # Can be set only once in a process, so a test takes it as it is.
+        # Can be set only once per process, so a test takes it as it is.
         f"runtime.interop_threads={torch.get_num_interop_threads()}",
     )  # fmt: skip
     return resolve(overrides=[*sizes, *small, *overrides])

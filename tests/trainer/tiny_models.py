@@ -21,7 +21,7 @@ ARCHITECTURES = ("qwen3", "qwen2", "llama")
 
 
 def tiny_model(architecture: str = "qwen3", *, seed: int = 0, spread: float = 0.05) -> PreTrainedModel:
-    """A random float32 module whose every tensor, norms and biases included, is away from its initial value."""
+    """A random float32 module in which every tensor, norms and biases included, differs from its initial value."""
     sizes: dict[str, Any] = {
         "vocab_size": VOCAB,
         "hidden_size": 32,

@@ -149,7 +149,7 @@ REWRITINGS: tuple[Callable[[str, random.Random], str], ...] = (
     _chained, _reordered, _thousands, _full_width, _decimal, _aligned,
 )  # fmt: skip
 _OUTER = (_coloured, _led, _named, _chained, _aligned, _wrapped)
-"""What goes around a whole answer; at most one of these, and last."""
+"""Decorations of a whole answer; at most one of these, and last."""
 
 
 def rewritings(answers: list[str], count: int, seed: int) -> Iterator[tuple[str, str]]:

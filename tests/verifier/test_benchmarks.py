@@ -60,7 +60,7 @@ def test_duplicate_ids_missing_answers_and_broken_lines_are_named(tmp_path: Path
         ring.load(tmp_path)
 
 
-def test_missing_data_says_how_to_get_them(tmp_path: Path) -> None:
+def test_missing_data_are_reported_with_their_source(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable, match="trainer prepare"):
         benchmark("procedural-family").load(tmp_path)
 
@@ -69,7 +69,7 @@ def test_missing_data_says_how_to_get_them(tmp_path: Path) -> None:
 def test_rows_of_a_branch_of_the_hub_are_held_to_the_digest_and_those_of_a_commit_are_not(
     name: str, is_held_to_it: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A branch moves: its rows under the old name would make two editions one column."""
+    """A branch moves: new rows under the old name would mix two editions in one column."""
     rows = {
         "ifeval": {"key": 1, "prompt": "?", "instruction_id_list": [], "kwargs": []},
         "math500": {"unique_id": "a", "problem": "?", "answer": "4", "subject": "algebra", "level": 1},
@@ -101,7 +101,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         benchmark("aime1999")
 
 
-def test_the_listing_has_a_row_for_each_benchmark_and_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_listing_has_a_row_for_each_benchmark_and_reports_missing_data(tmp_path: Path) -> None:
     rows = listing(tmp_path)
     assert [row["name"] for row in rows] == [declared.name for declared in ALL]
     assert all(row["status"].startswith("not evaluated: ") for row in rows)

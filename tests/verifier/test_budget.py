@@ -1,4 +1,4 @@
-"""One budget per answer: nothing that a response holds keeps the grading process busy, and long numbers are answers."""
+"""One budget per answer: no response keeps the grading process busy, and long numbers are answers."""
 
 import pytest
 
@@ -48,7 +48,7 @@ HEAVY = {
 
 
 GRADERS = [GraderName.STRICT, pytest.param(GraderName.RSTAR_COMPAT, marks=pytest.mark.slow)]
-"""What math-verify gets for the compat grader runs into its limit each time."""
+"""Each time, math-verify reaches its limit on the text that the compat grader passes on."""
 
 
 @pytest.mark.parametrize("grader", GRADERS)
@@ -85,7 +85,7 @@ def test_the_budget_of_an_answer_is_one_for_all_that_happens_inside() -> None:
 @pytest.mark.parametrize("num_digits", [4_000, 4_301, 9_990])
 @pytest.mark.parametrize("grader", GRADERS)
 def test_a_number_of_any_length_is_an_answer(num_digits: int, grader: GraderName) -> None:
-    """Python converts 4,300 digits and raises beyond; that is no failure of the grading."""
+    """Python converts up to 4,300 digits and raises beyond; the grading must not fail on that."""
     gold = "7" * num_digits
     for other, kinds in {
         f"x = {gold}": (VerdictKind.CORRECT,),
@@ -116,7 +116,7 @@ def test_a_number_of_any_length_is_an_answer(num_digits: int, grader: GraderName
     ],
 )
 def test_long_responses_are_scanned_in_linear_time(text: str) -> None:
-    with budget():  # the clock of the budget would end what the scan does not
+    with budget():  # the clock of the budget ends a scan that does not end
         without_end_marks(text)
         extract(text)
         spend(10_000)

@@ -46,7 +46,7 @@ def test_both_graders_give_two_lines() -> None:
 
 def test_an_unreadable_file_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
-    for name, told in (("none.jsonl", "none.jsonl"), ("empty.jsonl", "empty.jsonl: holds no cases")):
+    for name, message in (("none.jsonl", "none.jsonl"), ("empty.jsonl", "empty.jsonl: holds no cases")):
         result = run.invoke(app, ["grade", "--cases", str(tmp_path / name)])
         assert result.exit_code == 2
-        assert told in result.output
+        assert message in result.output

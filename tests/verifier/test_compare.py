@@ -220,8 +220,8 @@ def test_the_integer_rule_takes_literals_only(gold: str, answer: str, equal: boo
 def test_what_the_tests_of_math_verify_check_and_we_did_not_read(gold: str, answer: str, equal: bool) -> None:
     """Named lengths and angles, an absolute value between two bounds, an upright e.
 
-    After github.com/huggingface/Math-Verify/tree/main/tests: test_numina_cases, test_open_thoughts and, where theirs
-    accepts a sum for a difference, test_yujianll.
+    After github.com/huggingface/Math-Verify/tree/main/tests: test_numina_cases, test_open_thoughts and, where that
+        suite accepts a sum for a difference, test_yujianll.
     """
     assert (compare(gold, answer).outcome is Outcome.EQUAL) is equal
     assert (compare(answer, gold).outcome is Outcome.EQUAL) is equal

@@ -1,4 +1,4 @@
-"""Where the answer is found, and where it is not looked for."""
+"""Places where an answer is found, and places that are not searched."""
 
 import pytest
 

@@ -121,7 +121,7 @@ def test_values_that_no_function_takes_are_wrong_and_no_exception(value: str, ca
 
 
 def test_calls_that_break_the_published_check_are_unparsed_and_no_exception() -> None:
-    """Here the check looks up a function that the list does not have."""
+    """The check looks up a function that the list does not have."""
     problem = Problem(
         id="p", prompt="", answer='[{"f": {"a": [1]}}]', family="simple", params='{"function": []}'
     )
@@ -134,7 +134,7 @@ def test_calls_that_break_the_published_check_are_unparsed_and_no_exception() ->
     assert "the published check breaks" in verdict.rule
 
 
-def test_irrelevance_wants_silence_and_relevance_wants_a_call() -> None:
+def test_irrelevance_requires_no_call_and_relevance_a_call() -> None:
     silent, calling = "None of these helps.", "[shape.area(width=1, height=1)]"
     assert [check("irrelevance", [AREA], [], text)[0] for text in (silent, calling)] == [True, False]
     assert [check("live_relevance", [AREA], [], text)[0] for text in (silent, calling)] == [False, True]
@@ -231,8 +231,10 @@ def test_gold_conversations_pass_in_the_sandbox_and_silence_fails(
     for problem in _conversations(problems, 12):
         gold = json.loads(problem.answer)
         names = allowed_names(json.loads(problem.params)["function"])
-        spoken = [[safe_calls(f"[{', '.join(turn)}]", names)] if turn else [] for turn in gold]
-        assert grade_episode(problem, Episode(turns=spoken), run_code).verdict == "correct", problem.id
+        turns_of_calls = [[safe_calls(f"[{', '.join(turn)}]", names)] if turn else [] for turn in gold]
+        assert grade_episode(problem, Episode(turns=turns_of_calls), run_code).verdict == "correct", (
+            problem.id
+        )
         assert grade_episode(problem, Episode(turns=[[] for _ in gold]), run_code).verdict == "wrong"
 
 
@@ -280,6 +282,5 @@ def test_a_conversation_that_never_stops_calling_is_broken_off(
     ],
 )
 def test_calls_nested_without_end_and_keys_that_are_none_are_no_calls(text: str) -> None:
-    """They raised what nobody caught, and ended the evaluation, at the same place each time."""
     with pytest.raises(NoCalls):
         decode(text)

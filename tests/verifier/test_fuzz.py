@@ -57,7 +57,7 @@ SAME_VALUE = {
     ("3 - i, -2 + i", "3 -1i, -2 + i"),
     ("\\frac{1}{2}", "\\frac{1}42}"),
 }
-"""Changes of the seed that leave the value: checked by hand."""
+"""Changes of the seed that keep the value, checked by hand."""
 
 
 def _spelling(text: str) -> str:
@@ -143,7 +143,7 @@ def test_another_notation_of_an_answer_keeps_its_verdict(
 
 
 def test_comparison_of_neighbours_and_rewritings_is_symmetric(answers: list[str]) -> None:
-    """But for the one policy with a direction: a gold with thousands separators reads `5, 678` as that number."""
+    """Except for one policy with a direction: a gold with thousands separators reads `5, 678` as that number."""
     grouped = re.compile(r"\d,\s?\d{3}")
     pairs = [*one_symbol_changes(answers, 150 * SCALE, seed=1), *rewritings(answers, 150 * SCALE, seed=1)]
     assert not [

@@ -1,4 +1,4 @@
-"""Whole sets of real golds: each equals itself, and near neighbours stay apart."""
+"""Whole sets of real golds: each equals itself, and near neighbours differ."""
 
 import json
 import random
@@ -51,10 +51,10 @@ def neighbours(golds: list[str], count: int, seed: int) -> list[tuple[str, str]]
 
 
 HARMLESS = ("unit", "\\text", "\\mbox", "\\circ", "\\%", "\\$", "\\!", "$", "_")
-"""What only a unit, a sign of degrees, percent or money, a thin space or a base tells apart is equal by policy."""
+"""Equal by policy: golds that differ by a unit, a degree, percent or money sign, a thin space or a base only."""
 
 
-def test_near_neighbours_are_told_apart(shared_dir: Path) -> None:
+def test_near_neighbours_are_distinguished(shared_dir: Path) -> None:
     golds = sorted(
         {row["answer"] for row in _rows(shared_dir / "data" / "math_train.jsonl") if row["answer"].strip()}
     )

@@ -1,4 +1,4 @@
-"""Verdicts: what they say about responses and trajectories."""
+"""Verdicts of responses and trajectories."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_rl_pays_for_a_box_in_the_last_turn_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text_of_turn",
     [
         "Answer: 12",
         "<answer>12",
@@ -37,9 +37,8 @@ def test_rl_pays_for_a_box_in_the_last_turn_only() -> None:
         r"<answer>\boxed{12}</answer>",
     ],
 )
-def test_the_token_that_ends_a_turn_is_no_part_of_the_answer(said: str) -> None:
-    """Sampled text ends in it; an answer at the very end of a turn was read together with it, and was wrong."""
-    for text in (said, f"</reason>{said}<|im_end|>", f"</reason>{said}<|im_end|>\n"):
+def test_the_token_that_ends_a_turn_is_no_part_of_the_answer(text_of_turn: str) -> None:
+    for text in (text_of_turn, f"</reason>{text_of_turn}<|im_end|>", f"</reason>{text_of_turn}<|im_end|>\n"):
         assert grade(PROBLEM, _trajectory(text), GradePolicy())["strict"].verdict is VerdictKind.CORRECT, text
 
 

@@ -1,4 +1,4 @@
-"""IFEval: a passing and a failing response for each of the 25 types, and what the reference cannot do."""
+"""IFEval: a passing and a failing response for each of the 25 types, and limits of the reference."""
 
 import json
 import time
@@ -34,9 +34,9 @@ def test_the_cases_cover_all_25_types_of_the_data(shared_dir: Path) -> None:
 
 @pytest.mark.parametrize(("id", "kwargs", "passing", "failing"), CASES, ids=[case[0] for case in CASES])
 def test_each_type_passes_and_fails(id: str, kwargs: dict[str, Any], passing: str, failing: str) -> None:
-    wanted = [Instruction(id=id, kwargs=kwargs)]
-    assert check_response(PROMPT, wanted, passing).strict == (True,)
-    assert check_response(PROMPT, wanted, failing).strict == (False,)
+    instructions = [Instruction(id=id, kwargs=kwargs)]
+    assert check_response(PROMPT, instructions, passing).strict == (True,)
+    assert check_response(PROMPT, instructions, failing).strict == (False,)
 
 
 def test_the_loose_rule_forgives_a_first_line() -> None:
@@ -47,13 +47,15 @@ def test_the_loose_rule_forgives_a_first_line() -> None:
 
 
 def test_thinking_and_end_tokens_are_cut_off_before_checking() -> None:
-    wanted = [Instruction(id="startend:end_checker", kwargs={"end_phrase": "Done."})]
-    assert check_response(PROMPT, wanted, "<think>a, b</think>They flow. Done.<|im_end|>").strict == (True,)
+    instructions = [Instruction(id="startend:end_checker", kwargs={"end_phrase": "Done."})]
+    assert check_response(PROMPT, instructions, "<think>a, b</think>They flow. Done.<|im_end|>").strict == (
+        True,
+    )
 
 
 def test_an_empty_response_follows_nothing_and_still_counts_its_instructions() -> None:
-    wanted = [Instruction(id="punctuation:no_comma", kwargs={})] * 2
-    assert check_response(PROMPT, wanted, "<think>never ends").strict == (False, False)
+    instructions = [Instruction(id="punctuation:no_comma", kwargs={})] * 2
+    assert check_response(PROMPT, instructions, "<think>never ends").strict == (False, False)
 
 
 @pytest.mark.parametrize(("text", "followed"), [("#a #b #c", True), ("#a only", False)])
@@ -65,8 +67,8 @@ def test_a_symbol_is_counted_where_the_reference_draws_a_random_letter(text: str
 
 
 def test_language_detection_repeats() -> None:
-    wanted = [Instruction(id="language:response_language", kwargs={"language": "en"})]
-    assert len({check_response(PROMPT, wanted, "Hello world").strict for _ in range(20)}) == 1
+    instructions = [Instruction(id="language:response_language", kwargs={"language": "en"})]
+    assert len({check_response(PROMPT, instructions, "Hello world").strict for _ in range(20)}) == 1
 
 
 def test_an_unknown_type_is_an_error_and_not_a_pass() -> None:
@@ -86,7 +88,6 @@ def _sample(text: str, stop: StopReason = StopReason.ANSWER) -> Trajectory:
     ("piece", "size"), [("<<", 120_000), ("<<", 1_000_000), ("A. ", 300_000), ("[", 120_000)]
 )
 def test_a_response_that_the_reference_cannot_check_in_time_is_a_timeout(piece: str, size: int) -> None:
-    """27 seconds, and on a megabyte an exception that ended the evaluation."""
     asked = [Instruction(id=id, kwargs=kwargs) for id, kwargs, _, _ in CASES]
     grade_response(PROMPT, asked, ENGLISH * 100)  # starts the worker
     start = time.monotonic()
@@ -105,7 +106,7 @@ def test_a_response_nested_too_deep_is_unparsed() -> None:
 
 @pytest.mark.parametrize("length", [500, 20_000])
 def test_short_and_long_responses_are_checked_alike(length: int) -> None:
-    """The one in this process, the other in a worker."""
+    """One runs in this process, the other in a worker."""
     text = ("A river has a bank. " * 1000)[:length]
     asked = [Instruction(id="keywords:existence", kwargs={"keywords": ["bank"]}),
              Instruction(id="keywords:forbidden_words", kwargs={"forbidden_words": ["river"]})]  # fmt: skip
@@ -135,9 +136,9 @@ def test_four_numbers_come_from_the_verdicts() -> None:
     problem = Problem(id="p", prompt=PROMPT, answer=json.dumps(rows))
     both = grade_instructions(problem, _sample("<<T>> fine"))
     half = grade_instructions(problem, _sample("no title"))
-    ours = grade_instructions(problem, _sample("", StopReason.ABORTED))
+    lost = grade_instructions(problem, _sample("", StopReason.ABORTED))
     assert (both["strict"].verdict, half["strict"].extracted) == (VerdictKind.CORRECT, "10")
-    numbers = four_numbers([both, half, ours])
+    numbers = four_numbers([both, half, lost])
     assert numbers == {
         "prompt_strict": 0.5,
         "instruction_strict": 0.75,

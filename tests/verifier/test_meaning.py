@@ -1,4 +1,4 @@
-"""What words, chains, names and layout around a value mean: never dropped in silence, and no reason to fail."""
+"""The meaning of words, chains, names and layout around a value: never dropped silently, never a reason to fail."""
 
 import pytest
 
@@ -39,7 +39,7 @@ EQUAL = [
     ("[2,125)", r"2 \le x < 125"),
     (r"(0,1)\cup(1,\infty)", r"x>0, x\ne 1"),
     (r"(0,1)\cup(1,\infty)", r"\{x \mid x>0 \text{ and } x\ne 1\}"),
-    # words that change the value, and words that are known to change nothing
+    # words that change the value, and words that do not
     ("5000", r"5\text{ thousand}"),
     ("5000", "5 thousand"),
     ("5 thousand", "5000"),
@@ -275,13 +275,13 @@ NOT_EQUAL = [
 
 
 @pytest.mark.parametrize(("a", "b"), EQUAL)
-def test_what_says_the_same_is_equal_in_both_directions(a: str, b: str) -> None:
+def test_equivalent_answers_are_equal_in_both_directions(a: str, b: str) -> None:
     assert compare(a, b).outcome is Outcome.EQUAL, compare(a, b)
     assert compare(b, a).outcome is Outcome.EQUAL
 
 
 @pytest.mark.parametrize(("a", "b"), NOT_EQUAL)
-def test_what_says_something_else_is_never_equal(a: str, b: str) -> None:
+def test_different_answers_are_never_equal(a: str, b: str) -> None:
     assert compare(a, b).outcome is not Outcome.EQUAL, compare(a, b)
     assert compare(b, a).outcome is not Outcome.EQUAL
     assert grade_answer(a, f"\\boxed{{{b}}}").verdict is not VerdictKind.CORRECT
@@ -313,7 +313,7 @@ def test_what_says_something_else_is_never_equal(a: str, b: str) -> None:
     ],
 )
 def test_the_integer_rule_reads_whole_chains_and_no_list(answer: str, equal: bool) -> None:
-    """RL and AIME: an integer literal, perhaps at the end of a chain that holds; never the last of several values."""
+    """RL and AIME: an integer literal, perhaps at the end of a valid chain; never the last of several values."""
     assert (compare_integers("73", answer).outcome is Outcome.EQUAL) is equal
     verdict = grade_answer("73", f"\\boxed{{{answer}}}", GradePolicy(integer_only=True))
     assert (verdict.verdict is VerdictKind.CORRECT) is equal

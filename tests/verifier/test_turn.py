@@ -1,4 +1,4 @@
-"""Which text of a turn is reasoning, call or answer: one reading for training, evaluation and BFCL, in linear time."""
+"""The parts of a turn: reasoning, call or answer; one reading for training, evaluation and BFCL, in linear time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_call_rehearsed_in_the_reasoning_is_not_run(reasoning: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         f"No <tool_call> is needed.\n{BOX}",
         f"No <tool_call></tool_call> is needed.\n{BOX}",
@@ -92,19 +92,19 @@ def test_a_call_rehearsed_in_the_reasoning_is_not_run(reasoning: str) -> None:
         f'The form is <tool_call>\n{{"name": <function name>, "arguments": <object>}}\n</tool_call>. {BOX}',
         f"No <tool_call> here, {BOX} and no </tool_call> there.",
         f"<answer>I could have run {call()}: \\boxed{{4}}</answer>",
-        f"The tool said <tool_response>{call()}</tool_response>, so {BOX}",
+        f"The tool printed <tool_response>{call()}</tool_response>, so {BOX}",
         f'Not <tool_call>{{"name": "run"}} again. {BOX}',
     ],
 )
-def test_a_tag_mentioned_in_prose_leaves_the_answer_to_be_graded(said: str) -> None:
-    assert parse_turn(f"so</reason>\n{said}", "run").call is CallKind.NONE
-    assert verdict(f"so</reason>\n{said}") is VerdictKind.CORRECT
+def test_a_tag_mentioned_in_prose_leaves_the_answer_to_be_graded(text: str) -> None:
+    assert parse_turn(f"so</reason>\n{text}", "run").call is CallKind.NONE
+    assert verdict(f"so</reason>\n{text}") is VerdictKind.CORRECT
     with pytest.raises(NoCalls):
-        decode(said)
+        decode(text)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         f"I write <tool_call> first:\n{call('real')}",
         f"Between <tool_call> and </tool_call>:\n{call('real')}",
@@ -112,13 +112,13 @@ def test_a_tag_mentioned_in_prose_leaves_the_answer_to_be_graded(said: str) -> N
         f"{BOX}\n{call('real')}",
     ],
 )
-def test_a_readable_call_counts_beside_a_mention_or_an_answer(said: str) -> None:
-    turn = parse_turn(f"so</reason>\n{said}", "run")
+def test_a_readable_call_counts_beside_a_mention_or_an_answer(text: str) -> None:
+    turn = parse_turn(f"so</reason>\n{text}", "run")
     assert (turn.call, turn.code, turn.num_extra_calls) == (CallKind.EXECUTED, "real", 0)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("text", "error"),
     [
         ("<tool_call>print(1)</tool_call>", "not JSON"),
         ("<tool_call>\n```python\nprint(1)\n```\n</tool_call>", "not JSON"),
@@ -129,9 +129,9 @@ def test_a_readable_call_counts_beside_a_mention_or_an_answer(said: str) -> None
         ('<tool_call>{"name": "run', "</tool_call> is missing"),
     ],
 )
-def test_a_call_in_a_wrong_form_is_answered_where_the_turn_gives_no_answer(said: str, told: str) -> None:
-    turn = parse_turn(f"so</reason>\n{said}", "run")
-    assert (turn.call, told in turn.error) == (CallKind.PARSE_ERROR, True)
+def test_a_call_in_a_wrong_form_is_answered_where_the_turn_gives_no_answer(text: str, error: str) -> None:
+    turn = parse_turn(f"so</reason>\n{text}", "run")
+    assert (turn.call, error in turn.error) == (CallKind.PARSE_ERROR, True)
 
 
 def test_a_turn_that_never_closes_its_reasoning_neither_calls_nor_answers() -> None:
@@ -204,7 +204,7 @@ def test_an_answer_quoted_in_reasoning_call_or_response_is_none(text: str, answe
     assert (verdict(text) is VerdictKind.CORRECT) is (answer == "4")
 
 
-def test_only_answers_that_are_said_count_for_penalty_and_form() -> None:
+def test_only_answers_in_the_text_count_for_penalty_and_form() -> None:
     text = f"first <answer> then</reason>{call('<answer>')}{BOX}"
     turn = Turn(text=text, start=0, end=1, call=CallKind.NONE)
     assert read_turn(text, opened=True).num_answers == 1
@@ -248,7 +248,6 @@ def readings(text: str) -> None:
     ],
 )
 def test_readings_are_linear_in_the_text(part: str) -> None:
-    """9,000 tags took 8 s when each opening tag searched the rest of the text."""
     began = time.monotonic()
     readings(f"</reason>Answer{part * (100_000 // len(part))}x")
     assert time.monotonic() - began < 20

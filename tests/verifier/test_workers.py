@@ -1,4 +1,4 @@
-"""Worker processes: they answer, are killed at the limit, and come back."""
+"""Worker processes: they answer, are killed at the limit, and restart."""
 
 import os
 import signal
@@ -38,9 +38,9 @@ def test_a_worker_is_killed_at_the_limit_and_answers_again(worker: Worker) -> No
 
 
 def test_a_worker_killed_from_outside_is_noticed_at_once_and_is_no_score() -> None:
-    """The memory killer of the machine, say: the answer it was at is as good as before.
+    """A kill from outside, such as by the system's memory killer: the answer is lost at once, not at the limit.
 
-    The fork that computes holds no end of the reply pipe and ends with its worker, so nobody waits for the limit.
+    The fork that computes holds no end of the reply pipe and ends with its worker.
     """
     worker = Worker()
     worker.start()

@@ -1,4 +1,4 @@
-"""The forecast policy: what it learns, what it admits, where it sends a rollout back."""
+"""The forecast policy: survival curve, admission, placement of returning rollouts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_rollout_larger_than_every_engine_is_refused():
 
 
 def test_running_rollouts_count_as_evidence_of_length():
-    # Only the short ones have ended: judged by them alone every rollout would be short.
+    # Only short rollouts have ended; an estimate from these alone would be too short.
     curve = SurvivalCurve(limit=1000)
     curve.refit(ended=[100] * 10, running=np.full(90, 500.0))
     assert curve.at(np.array([450.0]))[0] == pytest.approx(0.9, abs=0.03)

@@ -1,4 +1,4 @@
-"""The key-value budget policy never promises more than there is, and forgets nobody."""
+"""The key-value budget policy never exceeds the capacity and serves every rollout."""
 
 from __future__ import annotations
 

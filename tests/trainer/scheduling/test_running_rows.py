@@ -1,4 +1,4 @@
-"""The rows of the engines as arrays, against a dict of rows for each engine."""
+"""The rows of the engines as arrays, against a dict of rows per engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator conserves what it moves and agrees with a reference that goes token by token."""
+"""The simulator conserves tokens and rollouts, and agrees with a reference that steps token by token."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_larger_cache_never_preempts_more():
 
 
 def test_a_preempted_rollout_pays_for_its_context_again():
-    # A known trap: prefix hits on preempted blocks that make recomputing free.
+    # Prefix hits on preempted blocks would make recomputing free.
     workload = one_turn(*[60] * 8)
     outcome = simulate(workload, StickyPolicy(1), Cluster(num_engines=1, capacity_tokens=300, cost=COST))
     prompts = sum(work.prompt_tokens for work in workload.rollouts)

@@ -91,7 +91,6 @@ def test_the_page_reads_an_effect_as_it_is(effect: float, word: str) -> None:
     assert penalty.endswith(f": {word}.")
 
 
-<<<<<<< HEAD
 def test_a_contrast_without_three_checkpoints_reads_as_not_measured() -> None:
     only = [r for r in records(0.1) if r.arm != "grpo_2g" and r.origin != "sft_seed_2"]
     assert sentences(only, 0.95)[5].endswith("not measured on 3 SFT checkpoints (roc_paper - grpo_2g).")
@@ -130,11 +129,6 @@ def test_the_stored_baselines_hold_no_run_twice() -> None:
     contrast = difference(accuracy["random_2g_to_g"], accuracy["roc_paper"], 0.95)
     assert contrast is not None
     assert (contrast.num_pairs, len(contrast.by_origin)) == (21, 7)
-=======
-def test_a_contrast_that_was_not_run_is_reported() -> None:
-    only = [r for r in records(0.1) if r.arm != "grpo_2g"]
-    assert "roc_paper - grpo_2g (RoC at equal rollouts): not run." in sentences(only, 0.95)
->>>>>>> ce5590c (Rewrite the prose of the tests; merge tests that repeat others)
 
 
 def test_pairs_that_only_one_arm_has_do_not_count() -> None:
@@ -177,7 +171,7 @@ def test_over_checkpoints_many_seeds_of_one_count_once() -> None:
     assert over_origins(few, 0.95) is None
 
 
-def test_a_teacher_of_another_machine_is_a_dose_and_no_pair_of_the_contrasts() -> None:
+def test_a_teacher_of_another_machine_is_a_dose_but_not_in_the_contrasts() -> None:
     found = [
         record(arm, origin, seed, accuracy)
         for origin, b in (("main", 0.5), ("teacher_errors_40", 0.9), ("teacher_errors_40@other", 0.9))
@@ -196,7 +190,6 @@ def test_equal_cost_is_where_the_cheaper_arm_ends() -> None:
     The cheap arm's last window is steps 4 to 6, measured after 3 to 5 steps: 400 rollouts, where the dear arm is
     between its first window (0 to 2 steps: 200 rollouts, accuracy .2) and its second (400 rollouts, .3).
     """
-=======
     """Both rise by a sixth of 0.6 a step; at equal rollouts the expensive arm has made half the steps."""
 >>>>>>> ce5590c (Rewrite the prose of the tests; merge tests that repeat others)
     arms = by_arm([record("cheap", "main", s, 0.6, rollouts=100) for s in (0, 1)] +

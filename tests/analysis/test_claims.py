@@ -186,7 +186,7 @@ def test_entropy_claims_of_a_built_in_effect(run: Run, settings: Settings) -> No
         assert found[name] == Verdict.SAME_DIRECTION
 
 
-def test_a_contrast_that_cannot_be_made_is_marked_and_is_in_no_family(run: Run, settings: Settings) -> None:
+def test_an_impossible_contrast_is_marked_and_in_no_family(run: Run, settings: Settings) -> None:
     """The control of the fake run is empty: no later turn begins without a tool response."""
     rows = {row.id: row for row in judge(CLAIMS, measured(run, settings), preset="tiny")}
     marked = rows["reflection-beyond-turn-start"]
@@ -198,7 +198,7 @@ def test_a_contrast_that_cannot_be_made_is_marked_and_is_in_no_family(run: Run, 
     assert max(levels) == pytest.approx(1 - 0.05 / 5)  # five tests, not six
 
 
-def test_the_words_of_the_reflection_claim_are_what_is_measured(settings: Settings, tmp_path: Path) -> None:
+def test_the_reflection_claims_match_their_measures(settings: Settings, tmp_path: Path) -> None:
     """Over-represented among the top share, and still less uncertain than other reasoning: two rows, two words."""
     claims = [claim for claim in CLAIMS if claim.id in ("reflection-tokens", "reflection-against-reasoning")]
     root = FakeRun(questions=2, k=1, metrics=False, only=("sft", "rl3")).write(tmp_path / "run")
@@ -216,14 +216,14 @@ def test_the_words_of_the_reflection_claim_are_what_is_measured(settings: Settin
     assert found["reflection-against-reasoning"].verdict == Verdict.OPPOSITE
 
 
-def test_direct_claims_are_tried_in_the_presets_that_can(run: Run, settings: Settings) -> None:
+def test_direct_claims_are_tested_in_presets_that_can(run: Run, settings: Settings) -> None:
     found = _verdicts(run, settings, preset="paper")
     assert found["aime24-released"] == Verdict.CONTRADICTED
     assert found["length-aime24-against-qwq"] == Verdict.SUPPORTED
     assert found["gpqa-rises"] == Verdict.NOT_RUN
 
 
-def test_published_numbers_alone_settle_little(run: Run, settings: Settings) -> None:
+def test_published_numbers_alone_give_few_verdicts(run: Run, settings: Settings) -> None:
     found = _verdicts(run, settings)
     assert found["aime24-ahead-of-r1"] == Verdict.INCONCLUSIVE
     assert found["aime25-against-r1"] == Verdict.INCONCLUSIVE
@@ -262,13 +262,8 @@ def test_press_numbers_are_never_targets(run: Run, settings: Settings) -> None:
     assert {found[name] for name in press} == {Verdict.NOT_TESTABLE}
 
 
-<<<<<<< HEAD
 def test_whatever_is_not_run_says_what_it_would_take(run: Run, settings: Settings) -> None:
     rows = judge(CLAIMS, measured(run, settings), preset="tiny")
-=======
-def test_a_claim_that_is_not_run_states_its_requirements(run: Run, settings: Settings) -> None:
-    rows = judge(CLAIMS, measure_run(run, settings), preset="tiny")
->>>>>>> ce5590c (Rewrite the prose of the tests; merge tests that repeat others)
     assert all(row.cost for row in rows if row.verdict == Verdict.NOT_RUN)
 
 

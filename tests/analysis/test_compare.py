@@ -46,7 +46,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made[0], made[1]
 
 
-def test_a_drop_is_a_regression_and_a_rise_is_none(pair: tuple[Path, Path], settings: Settings) -> None:
+def test_a_drop_is_a_regression_and_a_rise_is_not(pair: tuple[Path, Path], settings: Settings) -> None:
     good, bad = (Run.open(path) for path in pair)
     down = compare_runs(good, bad, "rl3", settings, margin=0.02)
     up = compare_runs(bad, good, "rl3", settings, margin=0.02)
@@ -255,7 +255,7 @@ SUMMARY = "eval/rl3/summary.json"
         ("data/manifest.json", ("facts", "train"), 1, "data digest differs"),
     ],
 )
-def test_another_way_to_measure_is_refused_by_name(
+def test_different_measurement_settings_are_refused_by_name(
     pair: tuple[Path, Path], tmp_path: Path, file: str, keys: tuple[str, ...], to: object, named: str
 ) -> None:
     other = copied(pair[0], tmp_path / "other")
@@ -283,7 +283,7 @@ def test_another_prompt_of_the_run_configuration_is_refused(pair: tuple[Path, Pa
     assert "sft.epochs (run.json)" in command(*runs, "--allow-mismatch").stdout
 
 
-def test_other_prompt_tokens_are_refused_where_no_tokenizer_explains_them(
+def test_other_prompt_tokens_without_another_tokenizer_are_refused(
     pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """A prompt may change without any setting of it: another template, another text of the question."""
@@ -313,12 +313,12 @@ def test_other_golds_of_a_benchmark_are_refused(pair: tuple[Path, Path], tmp_pat
     assert "questions and golds of math500 differs" in refused(*runs)
 
 
-def test_a_margin_that_is_none_is_refused(pair: tuple[Path, Path]) -> None:
+def test_an_invalid_margin_is_refused(pair: tuple[Path, Path]) -> None:
     for margin in ("nan", "-0.1", "0", "5"):
         assert "must be a fraction between 0 and 1" in refused(pair[0], pair[0], "--margin", margin)
 
 
-def test_a_flip_of_the_same_text_is_the_graders(tmp_path: Path) -> None:
+def test_a_flip_with_equal_text_comes_from_the_grader(tmp_path: Path) -> None:
     made = fake_trajectory("r", "rl3", "b", "p", 0, True, np.random.default_rng(0))
     wrong = replace(made, verdicts={"strict": Verdict(id="", verdict=VerdictKind.WRONG)})
     lost = replace(made, verdicts={"strict": Verdict(id="", verdict=VerdictKind.INFRA_FAILED)})

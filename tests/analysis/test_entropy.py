@@ -83,7 +83,7 @@ def test_the_profile_separates_ok_error_and_the_first_turn(tokens: pd.DataFrame,
     assert near["error"] > near["ok"] > near["first_turn"]
 
 
-def test_the_same_text_scored_twice_overlaps_wholly(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_the_same_text_scored_twice_overlaps_fully(tokens: pd.DataFrame, settings: Settings) -> None:
     (change,) = entropy.stage_changes({"rl2": tokens, "rl3": tokens}, settings)
     assert change["same_text"]
     assert change["top_overlap"] == 1.0
@@ -96,7 +96,7 @@ def test_other_text_has_no_overlap_number(run: Run, tokens: pd.DataFrame, settin
     assert change["top_overlap"] is None
 
 
-def test_listed_words_are_marked_whichever_way_they_were_cut(tokens: pd.DataFrame) -> None:
+def test_listed_words_are_marked_for_any_tokenization(tokens: pd.DataFrame) -> None:
     table = entropy.label_agreement(tokens, entropy.mark_high(tokens, 0.2), 12)
     row = table.set_index("list").to_dict("index")["forking"]
     assert float(row["lift"]) > 1.5
@@ -150,7 +150,7 @@ def test_a_later_turn_without_a_response_is_compared_position_by_position(
     assert abs(found["value"]) < 0.4
 
 
-def test_reasoning_that_is_only_turn_starts_is_no_other_reasoning(
+def test_reasoning_at_turn_starts_only_leaves_no_other_reasoning(
     tokens: pd.DataFrame, settings: Settings
 ) -> None:
     place = tokens.groupby(KEY).cumcount()

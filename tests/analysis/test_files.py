@@ -36,7 +36,7 @@ def small_disk(num_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "index.html"
     write_text(path, "old")
     with (
@@ -72,7 +72,7 @@ def test_figures_name_the_place_that_cannot_be_written(run: Run, tmp_path: Path)
         (b"[" * 100_000, "not JSON"),
     ],
 )
-def test_what_is_no_json_object_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
+def test_a_file_without_a_json_object_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "run.json"
     path.write_bytes(data)
     with pytest.raises(ConfigError, match=message):
@@ -96,7 +96,7 @@ def test_a_journal_needs_objects_and_lines(tmp_path: Path) -> None:
         read_json(tmp_path)
 
 
-def test_a_digest_that_is_not_named_is_no_digest(tmp_path: Path) -> None:
+def test_a_missing_or_wrong_digest_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "samples.parquet"
     path.write_text("x")
     for expected, message in (
@@ -124,7 +124,7 @@ def test_a_digest_that_is_not_named_is_no_digest(tmp_path: Path) -> None:
         ({"temperature": -1.0}, "temperature"),
     ],
 )
-def test_a_score_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+def test_an_impossible_score_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     row = score_row("rl3", "b", {"q": [1.0, 0.0]}, k=2)
     for rows, expected in (([row | changes], message), ([row, row], "comes twice")):
         put(tmp_path / "summary.json", summary_json(rows))
@@ -142,7 +142,7 @@ def test_a_score_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, ob
         ("scheduler", SCHEDULER_BENCH, {"summary": SCHEDULER_BENCH["summary"][:1]}, "name other policies"),
     ],
 )
-def test_a_bench_that_cannot_be_is_refused(
+def test_an_impossible_bench_record_is_refused(
     tmp_path: Path, name: str, bench: dict[str, object], changes: dict[str, object], message: str
 ) -> None:
     """A duplicated simulation would count as two workload seeds."""
@@ -153,7 +153,7 @@ def test_a_bench_that_cannot_be_is_refused(
         (sandbox_bench if name == "sandbox" else scheduler_bench)(Run(tmp_path))
 
 
-def test_an_arm_is_that_of_its_file_name_and_its_numbers_are_numbers(tmp_path: Path) -> None:
+def test_an_arm_record_matches_its_file_name_and_holds_numbers(tmp_path: Path) -> None:
     path = tmp_path / "grpo_g-main-0.json"
     point = {"step": 1, "rollouts": 1, "sampled_tokens": 1, "seconds": 1.0}
     record = {
@@ -178,7 +178,7 @@ def test_an_arm_is_that_of_its_file_name_and_its_numbers_are_numbers(tmp_path: P
             ArmRecord.load(path)
 
 
-def test_verdicts_without_a_check_do_not_open_the_gate(tmp_path: Path) -> None:
+def test_an_empty_list_of_checks_does_not_open_the_gate(tmp_path: Path) -> None:
     path = tmp_path / "verify.json"
     for text in ("{}", '{"checks": []}', '{"checks": [{"name": "x", "detail": "y"}]}', "[]"):
         path.write_text(text)
@@ -231,7 +231,7 @@ def test_two_folders_with_one_evaluation_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "5", "null", '{"files": 5, "facts": []}'])
-def test_verify_fails_a_check_that_cannot_be_made_and_never_itself(text: str, tmp_path: Path) -> None:
+def test_verify_reports_an_impossible_check_as_failed(text: str, tmp_path: Path) -> None:
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "rl1.jsonl").write_text('{"step": 1}\n')
     (tmp_path / "data").mkdir()
@@ -242,7 +242,7 @@ def test_verify_fails_a_check_that_cannot_be_made_and_never_itself(text: str, tm
 
 
 @pytest.mark.parametrize("arms", [5, {}, {"names": 5, "seeds": 1}, {"names": ["a"], "seeds": "x"}])
-def test_a_run_json_whose_arms_are_no_table_is_one_line(arms: object, tmp_path: Path) -> None:
+def test_a_run_json_with_invalid_arms_is_one_line(arms: object, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"config": {"arms": arms}}))
     with pytest.raises(ConfigError, match=r"config\.arms is no table"):
         Run(tmp_path).arm_files()

@@ -10,7 +10,7 @@ from analysis.inputs.runs import Run
 from tests.analysis.fake_run import FakeRun
 
 
-def test_chance_is_that_of_the_checkpoints_own_questions(tmp_path: Path) -> None:
+def test_chance_uses_the_checkpoints_own_questions(tmp_path: Path) -> None:
     """Another checkpoint answered fewer questions: its best constant answer is not comparable."""
     scores = Run.open(FakeRun(questions=4, k=1, tokens=False).write(tmp_path / "run")).scores()
     own = next(s for s in scores if s.metric == "chance")

@@ -196,7 +196,7 @@ def test_tables_have_the_same_cells_in_every_format(
             assert f"| {cells[0]} |" in to_markdown(grid)
 
 
-def test_results_that_a_command_does_not_read_may_come_after_it(tmp_path: Path) -> None:
+def test_later_results_that_a_command_does_not_read_are_accepted(tmp_path: Path) -> None:
     """Jobs run in any order: an arm that ends after the entropy study makes it no older."""
     FakeRun(questions=4, k=2).write(tmp_path / "run")
     run = Run.open(tmp_path / "run")

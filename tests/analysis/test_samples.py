@@ -50,7 +50,7 @@ def test_turns_calls_and_failed_calls_are_counted(tmp_path: Path) -> None:
     assert facts["response_len"] == len(made.ids) - made.prompt_len
 
 
-def test_a_call_that_the_suite_lost_is_no_failed_call(tmp_path: Path) -> None:
+def test_a_lost_call_is_not_a_failed_call(tmp_path: Path) -> None:
     made = trajectory()
     result = made.turns[0].result
     assert result is not None
@@ -104,7 +104,7 @@ def test_an_unknown_word_or_impossible_value_is_refused_by_name(
         read_sample_table(tmp_path / "samples.parquet")
 
 
-def test_a_sample_that_comes_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicated_sample_is_refused(tmp_path: Path) -> None:
     rows = pq.read_table(write(tmp_path, trajectory())).to_pylist()
     pq.write_table(pa.Table.from_pylist(rows * 2, schema=SCHEMA), tmp_path / "samples.parquet")
     with pytest.raises(ConfigError, match="1 samples come twice, the first is b p sample 0"):
@@ -118,7 +118,7 @@ def test_a_token_table_without_a_column_names_it(tmp_path: Path, run: Run) -> No
         read_tokens(tmp_path / "tokens.parquet")
 
 
-def test_a_file_that_is_no_parquet_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "samples.parquet"
     path.write_text("not parquet")
     with pytest.raises(ConfigError, match="not a Parquet file"):
@@ -142,7 +142,7 @@ def test_a_file_that_is_no_parquet_is_one_clear_line(tmp_path: Path) -> None:
         ("text", None, "an empty field"),
     ],
 )
-def test_a_token_that_cannot_be_is_refused_by_name(
+def test_an_impossible_token_is_refused_by_name(
     tmp_path: Path, run: Run, column: str, value: Any, message: str
 ) -> None:
     frame = pd.read_parquet(run.token_files()["rl3"]).astype({column: object})
@@ -152,14 +152,14 @@ def test_a_token_that_cannot_be_is_refused_by_name(
         read_tokens(tmp_path / "tokens.parquet", vocab_size=400)
 
 
-def test_tokens_that_come_twice_are_refused(tmp_path: Path, run: Run) -> None:
+def test_duplicated_tokens_are_refused(tmp_path: Path, run: Run) -> None:
     frame = pd.read_parquet(run.token_files()["rl3"])
     pd.concat([frame, frame.head(50)]).to_parquet(tmp_path / "tokens.parquet")
     with pytest.raises(ConfigError, match="50 tokens have a position that comes twice"):
         read_tokens(tmp_path / "tokens.parquet")
 
 
-def test_tokens_are_those_of_their_manifest_and_of_the_samples(tmp_path: Path) -> None:
+def test_tokens_match_their_manifest_and_the_samples(tmp_path: Path) -> None:
     root = FakeRun(questions=2, k=1, metrics=False, only=("sft", "rl3")).write(tmp_path / "run")
     read_scored(Run.open(root), "rl3")
     shutil.copy(root / "score/sft/tokens.parquet", root / "score/rl3/tokens.parquet")

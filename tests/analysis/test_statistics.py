@@ -47,7 +47,7 @@ def test_wilson_gives_the_published_aime_interval() -> None:
     assert (round(interval.low, 3), round(interval.high, 3)) == (0.627, 0.905)
 
 
-def test_more_samples_of_the_same_questions_do_not_shrink_the_interval_away() -> None:
+def test_more_samples_of_the_same_questions_leave_an_interval() -> None:
     few = {str(i): [i % 2] * 2 for i in range(30)}
     many = {str(i): [i % 2] * 64 for i in range(30)}
     width = [x.high - x.low for x in (s.score_interval(few, seed=0), s.score_interval(many, seed=0))]
@@ -187,7 +187,7 @@ def test_empty_input_is_refused(outcomes: dict[str, list[int]]) -> None:
         s.avg_at_k(outcomes)
 
 
-def test_a_vote_is_on_answers_not_on_verdicts() -> None:
+def test_a_vote_counts_answers_not_verdicts() -> None:
     assert s.cons_at_k(["5", "5", "7", "8", "9"], [1, 1, 0, 0, 0]) == 1.0
 
 

@@ -49,7 +49,7 @@ def test_each_number_is_in_its_column(tmp_path: Path) -> None:
     assert cell(grid, "published", "rStar2-Agent-14B", "IFEval, loose") == "-"
 
 
-def test_a_part_of_bfcl_is_no_score_beside_the_published_one(tmp_path: Path) -> None:
+def test_a_part_of_bfcl_is_not_compared_with_the_published_score(tmp_path: Path) -> None:
     run = run_with(tmp_path, row("bfcl_v3", "avg@1", 0.9), row("bfcl_v3_path", "avg@1", 0.9))
     assert list(beyond.grid(run, Settings(), REFERENCE).groups["this run"]) == []
     assert list(sft.grid(run, Settings(), REFERENCE).groups["this run"]) == []

@@ -22,7 +22,7 @@ def leave_usage(run: Path, job: str) -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
-def test_each_job_leaves_a_line_and_the_last_of_a_job_counts(tmp_path: Path) -> None:
+def test_each_job_writes_a_line_and_its_last_one_counts(tmp_path: Path) -> None:
     for job in ("sft", "rl1", "sft"):
         leave_usage(tmp_path, job)
     first, second = read_usage(tmp_path)

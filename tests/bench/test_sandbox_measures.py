@@ -22,7 +22,7 @@ def test_every_call_of_a_burst_ends_well_and_once() -> None:
     assert record["descriptors_after"] <= record["descriptors_before"]
 
 
-def test_with_a_queue_limit_what_is_refused_is_counted_and_ends_well_later() -> None:
+def test_refused_calls_are_counted_and_succeed_later() -> None:
     record = burst.refused_burst(size=60, workers=1, slots=2, queue_limit=5)
     assert record["first"]["rejected"] > 0
     assert record["ok_plus_rejected"] == 60

@@ -82,7 +82,7 @@ def test_the_makefile_installs_without_dependencies_what_the_lock_keeps(project_
 
 
 @pytest.mark.parametrize("pinned", lock.LOCKS)
-def test_whatever_the_dependencies_need_is_pinned_too(pinned: lock.Lock, project_root: Path) -> None:
+def test_indirect_dependencies_are_pinned(pinned: lock.Lock, project_root: Path) -> None:
     pins, _ = lock.read_pins(project_root, pinned)
     asked = [(r.name, frozenset(r.extras)) for r in lock.requirements(project_root, pinned)]
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -112,7 +112,7 @@ def _needs(name: str, extras: frozenset[str]) -> list[tuple[str, frozenset[str]]
     ("python", "message"),
     [("no-such-python", "error: no no-such-python here"), ("./old", "./old is 3.9; name another")],
 )
-def test_set_up_without_a_usable_python_is_one_clear_line(
+def test_set_up_without_a_usable_python_is_one_line(
     python: str, message: str, tmp_path: Path, project_root: Path
 ) -> None:
     old = f"exec {sys.executable} -c 'import sys; sys.version_info = (3, 9); exec(sys.argv[1])'"

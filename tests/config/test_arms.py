@@ -74,7 +74,7 @@ def test_an_arm_reads_its_stages_and_the_plan_that_tests_it() -> None:
         view_of_arm(resolve([], ["eval.plans.rl1=null", "arms=null"]), ArmRun("grpo_g", MAIN, 0))
 
 
-def test_an_origin_teaches_anew_only_where_the_teacher_changes() -> None:
+def test_an_origin_makes_a_corpus_only_if_the_teacher_changes() -> None:
     assert load_arms().origins["teacher_errors_40"].teaches_anew
     assert not load_arms().origins["sft_seed_1"].teaches_anew
     assert config_of_origin(resolve(), MAIN) == resolve()
@@ -92,7 +92,7 @@ def test_an_origin_teaches_anew_only_where_the_teacher_changes() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_with_the_remedy(read: object, words: str) -> None:
+def test_an_impossible_arm_is_refused_with_the_remedy(read: object, words: str) -> None:
     assert callable(read)
     with pytest.raises(ConfigError, match=words):
         read()

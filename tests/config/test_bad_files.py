@@ -152,7 +152,7 @@ def refusal_of(words: str, bad: Bad, good: Path, tmp_path: Path, suffix: str = "
 
 @pytest.mark.parametrize("bad", [missing, broken], ids=lambda bad: bad.__name__)
 @pytest.mark.parametrize("words", READ_ALIKE)
-def test_so_is_one_that_another_command_reads_alike(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
+def test_a_bad_file_of_a_similar_command_is_refused(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
     assert "bad" in refusal_of(words, bad, good, tmp_path)
 
 
@@ -173,13 +173,17 @@ def test_a_bad_file_is_one_line_and_status_2(words: str, bad: Bad, good: Path, t
         "evaluation import --harness lighteval --benchmark aime24 --out OUT BAD",
     ],
 )
-def test_so_is_a_bad_parquet_file(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
+def test_a_bad_parquet_file_is_one_line_and_status_2(
+    words: str, bad: Bad, good: Path, tmp_path: Path
+) -> None:
     assert "bad.parquet" in refusal_of(words, bad, good, tmp_path, ".parquet")
 
 
 @pytest.mark.parametrize("bad", [missing, empty], ids=lambda bad: bad.__name__)
 @pytest.mark.parametrize("words", NO_FOLDERS)
-def test_what_is_no_folder_is_one_line_and_status_2(words: str, bad: Bad, good: Path, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_folder_is_one_line_and_status_2(
+    words: str, bad: Bad, good: Path, tmp_path: Path
+) -> None:
     assert "bad is not a folder" in refusal_of(words, bad, good, tmp_path)
 
 
@@ -204,7 +208,7 @@ def test_a_bad_folder_is_one_line_and_status_2(words: str, bad: Bad, good: Path,
         (b"", "is empty; give a file of problems"),
     ],
 )
-def test_inspect_names_what_is_wrong_with_problems(
+def test_inspect_names_the_fault_of_a_problem_file(
     content: bytes, line: str, good: Path, tmp_path: Path
 ) -> None:
     def write(path: Path) -> None:
@@ -215,14 +219,16 @@ def test_inspect_names_what_is_wrong_with_problems(
 
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b""])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
-def test_a_mark_and_the_line_ends_of_windows_are_no_fault(mark: bytes, end: bytes, tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted(
+    mark: bytes, end: bytes, tmp_path: Path
+) -> None:
     path = tmp_path / "problems.jsonl"
     path.write_bytes(mark + b'{"id": "a", "prompt": "p", "answer": "4"}' + end)
     done = CliRunner().invoke(trainer_app, ["inspect", str(path)])
     assert (done.exit_code, "= 4" in done.stdout) == (0, True), done.output
 
 
-def test_a_missing_checkpoint_folder_is_called_that(good: Path, tmp_path: Path) -> None:
+def test_a_missing_checkpoint_folder_is_reported_as_missing(good: Path, tmp_path: Path) -> None:
     assert "bad: does not exist; give a checkpoint folder" in refusal_of(
         "trainer inspect DOCUMENTS --checkpoint BAD", missing, good, tmp_path
     )

@@ -49,7 +49,7 @@ def test_the_string_depends_on_the_values_of_the_view_alone() -> None:
     assert straight == canonical(json.loads(straight))
 
 
-def test_a_view_is_made_of_another_view_that_holds_its_sections() -> None:
+def test_a_view_can_be_made_from_a_view_with_its_sections() -> None:
     config = resolve()
     assert CORPUS.of(ORIGIN.of(config)) == CORPUS.of(config)
     assert commands.CHAT.of(EVALUATE.of(config)) == commands.CHAT.of(config)
@@ -100,7 +100,7 @@ def test_a_command_reads_its_runtime_from_the_file_of_the_run(tmp_path: Path) ->
         Source(sections=text, runtime=tmp_path / "none").read(SFT)
 
 
-def test_the_kept_schema_is_the_models(project_root: Path) -> None:
+def test_the_stored_schema_matches_the_model(project_root: Path) -> None:
     kept = project_root / "config" / "schema.json"
     assert json.loads(kept.read_text()) == json.loads(json.dumps(json_schema()))
 

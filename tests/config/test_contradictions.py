@@ -125,7 +125,7 @@ def test_a_contradiction_is_one_line_that_names_keys_and_values(overrides: list[
     ],
     ids=" ".join,
 )
-def test_what_lies_beside_it_is_taken(overrides: list[str]) -> None:
+def test_settings_next_to_a_contradiction_are_accepted(overrides: list[str]) -> None:
     resolve(overrides=overrides)
 
 

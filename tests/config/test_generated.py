@@ -49,7 +49,7 @@ def test_every_row_of_the_reference_has_as_many_cells_as_its_head() -> None:
     assert widths == {5}
 
 
-def test_what_is_shown_resolves_to_the_same_configuration(tmp_path: Path) -> None:
+def test_the_shown_configuration_resolves_to_itself(tmp_path: Path) -> None:
     shown = run("show", "--config", str(MICRO), "--set", "rl.rl1.steps=5")
     assert shown.exit_code == 0, shown.stderr
     path = tmp_path / "shown.yaml"

@@ -14,13 +14,13 @@ from trainer.scheduling.policies import ALL as POLICIES
 from verifier.benchmarks import NAMES
 
 
-def test_the_names_of_the_files_are_those_that_the_packages_declare() -> None:
+def test_names_match_those_that_the_packages_declare() -> None:
     assert benchmark_names() == (POOLED, *NAMES)
     assert set(RINGS) < set(NAMES)
     assert scheduler_names() == tuple(policy.name for policy in POLICIES)
 
 
-def test_every_folder_of_the_results_that_comes_with_the_project_is_reserved(project_root: Path) -> None:
+def test_every_tracked_results_folder_is_reserved(project_root: Path) -> None:
     tracked = {path.name for path in (project_root / "results").iterdir() if path.name in RESERVED_RUNS}
     assert tracked == set(RESERVED_RUNS)
 
@@ -45,7 +45,7 @@ def test_every_folder_of_the_results_that_comes_with_the_project_is_reserved(pro
         "~",
     ],
 )
-def test_a_run_or_a_plan_whose_name_is_no_folder_is_refused(name: str) -> None:
+def test_a_run_or_plan_name_that_is_not_a_folder_name_is_refused(name: str) -> None:
     quoted = '"' + name.replace("\\", "\\\\").replace("\n", "\\n") + '"'
     with pytest.raises(ConfigError, match=r"(?s)runtime\.run = .*is not the name of a folder"):
         resolve([], [f"runtime.run={quoted}"])
@@ -61,7 +61,7 @@ def test_a_run_cannot_take_the_folder_of_published_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "2024-11-05", "v1.2_b", "x" * 100])
-def test_ordinary_names_of_runs_are_taken(name: str) -> None:
+def test_ordinary_run_names_are_accepted(name: str) -> None:
     assert resolve([], [f"runtime.run={name}"]).runtime.run == name
 
 

@@ -76,7 +76,7 @@ def value(preset: str, key: str) -> Any:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_resolves_and_bears_its_own_name(name: str) -> None:
+def test_a_preset_resolves_and_holds_its_own_name(name: str) -> None:
     runtime = resolve([DEFAULTS.with_name(f"{name}.yaml")]).runtime
     assert (runtime.preset, runtime.run) == (name, name)
 

@@ -136,7 +136,7 @@ def test_a_combination_that_would_train_wrongly_is_refused(overrides: list[str],
     ],
     ids=lambda value: value[0],
 )
-def test_the_combinations_beside_them_are_allowed(overrides: list[str]) -> None:
+def test_combinations_next_to_a_refused_one_are_accepted(overrides: list[str]) -> None:
     resolve(overrides=overrides)
 
 
@@ -185,7 +185,7 @@ def test_later_files_win_over_earlier_ones_and_overrides_over_files(tmp_path: Pa
     assert (sft.seed, sft.batch_size, sft.save_every) == (6, 5, 3)
 
 
-def test_mappings_merge_deeply_lists_are_replaced_and_nothing_given_changes() -> None:
+def test_mappings_merge_deeply_and_lists_are_replaced() -> None:
     base = {"a": {"b": {"x": 1, "y": 2}, "l": [1, 2]}, "c": 3}
     over = {"a": {"b": {"y": 5}, "l": []}, "c": {"d": 4}}
     assert merge(base, over) == {"a": {"b": {"x": 1, "y": 5}, "l": []}, "c": {"d": 4}}
@@ -199,7 +199,7 @@ def test_a_resolved_configuration_cannot_be_changed() -> None:
     assert math.isfinite(config.sft.lr)
 
 
-def test_deeper_sampling_names_both_its_settings() -> None:
+def test_deeper_sampling_requires_both_settings() -> None:
     plan = "{checkpoint: sft, benchmarks: [procedural], k: 4, temperature: 1.0, limit: null, control: none, deep_k: 8}"
     with pytest.raises(ConfigError, match="belong together"):
         resolve([], ["eval.plans={sft_only: " + plan + "}"])

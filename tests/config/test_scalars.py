@@ -56,7 +56,7 @@ def test_there_are_keys_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize("text", ["1e-6", "1E-6", "5e0", "1.e-3", ".5", "+2.5e+1", "3", "0"])
-def test_a_number_is_read_alike_at_every_float_key(text: str) -> None:
+def test_a_number_is_read_equally_at_every_float_key(text: str) -> None:
     for key in FLOATS:
         for read in (load, yaml.safe_load):
             found = read_back(key, read(nested(key, text)))
@@ -70,7 +70,7 @@ def test_a_number_inside_a_list_is_read_too() -> None:
 
 
 @pytest.mark.parametrize(("key", "word"), WORDS)
-def test_a_word_of_an_enumeration_is_read_plainly_written(key: str, word: str) -> None:
+def test_an_unquoted_word_of_an_enumeration_is_read(key: str, word: str) -> None:
     for read in (load, yaml.safe_load):
         assert read_back(key, read(nested(key, word))) == word
 
@@ -78,13 +78,13 @@ def test_a_word_of_an_enumeration_is_read_plainly_written(key: str, word: str) -
 @pytest.mark.parametrize(
     "annotation", [Literal["on", "off"], Literal["yes", "no"], Literal["none", "no", "on"]]
 )
-def test_so_is_a_word_that_yaml_1_1_takes_for_a_boolean(annotation: Any) -> None:
+def test_a_word_that_yaml_1_1_reads_as_a_boolean_is_read(annotation: Any) -> None:
     for word in get_args(annotation):
         assert as_declared(yaml.safe_load(word), annotation) == word
 
 
 @pytest.mark.parametrize(("text", "value"), [("yes", True), ("off", False), ("true", True), ("No", False)])
-def test_a_boolean_is_read_alike_under_both_versions(text: str, value: bool) -> None:
+def test_a_boolean_is_read_equally_under_both_versions(text: str, value: bool) -> None:
     for key in BOOLEANS:
         for read in (load, yaml.safe_load):
             assert read_back(key, read(nested(key, text))) is value
@@ -111,7 +111,7 @@ def test_the_documented_spellings_resolve(tmp_path: Path) -> None:
         ("~", None),
     ],
 )
-def test_other_traps_of_yaml_1_1_are_gone(text: str, value: Any) -> None:
+def test_other_traps_of_yaml_1_1_are_avoided(text: str, value: Any) -> None:
     assert parse_override(f"a={text}") == {"a": value}
 
 

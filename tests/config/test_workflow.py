@@ -38,13 +38,13 @@ def test_a_fault_is_reported_with_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["my results", "{run}", "a;b", "$HOME/x", "it's"])
-def test_a_folder_that_the_shell_or_snakemake_reads_otherwise_is_refused(folder: str) -> None:
+def test_a_folder_name_with_special_characters_is_refused(folder: str) -> None:
     with pytest.raises(ConfigError, match=r"runtime\.paths\.results = .* take another folder"):
         _resolved([], {"runtime": {"paths": {"results": folder}}})
 
 
 @pytest.mark.parametrize("words", [["--workflow-profile", "PROFILE"], ["--profile=PROFILE"]])
-def test_a_profiles_own_file_that_is_not_read_is_named(words: list[str], tmp_path: Path) -> None:
+def test_an_ignored_file_of_a_profile_is_reported(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("configfile: config/small.yaml\n")
     arguments = ["snakemake", *(word.replace("PROFILE", str(tmp_path)) for word in words)]
     line = replaced_file(arguments, [Path("my.yaml")])

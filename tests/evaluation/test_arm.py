@@ -76,7 +76,7 @@ def test_seed_0_of_the_papers_rule_is_the_main_stage(config: Config) -> None:
     assert own.endpoints == arm.endpoints | {"accuracy": 0.25}
 
 
-def test_another_arm_and_another_seed_differ_and_leave_their_names(config: Config) -> None:
+def test_arms_and_seeds_differ_and_are_stored_by_name(config: Config) -> None:
     records = []
     for run in (ArmRun("grpo_g", MAIN, 0), ArmRun("grpo_g", MAIN, 1)):
         records.append(run_arm(run, view_of_arm(config, run), config.runtime))
@@ -108,7 +108,7 @@ def test_a_signal_in_the_last_step_of_a_stage_stops_the_arm_before_the_next(
     assert (left.value.code, begun) == (128 + signal.SIGTERM, ["rl1"])
 
 
-def test_the_sealed_accuracy_is_the_pooled_rings_alone(tmp_path: Path) -> None:
+def test_the_sealed_accuracy_uses_the_pooled_rings_only(tmp_path: Path) -> None:
     others = [
         {"grader": "rstar_compat", "value": 0.9},
         {"control": "mute"},
@@ -119,7 +119,7 @@ def test_the_sealed_accuracy_is_the_pooled_rings_alone(tmp_path: Path) -> None:
     assert sealed_accuracy(EvaluationSummary.load(tmp_path)) == 0.5
 
 
-def test_metrics_that_are_not_the_published_ones_give_no_summary(tmp_path: Path) -> None:
+def test_changed_metrics_give_no_summary(tmp_path: Path) -> None:
     folder, text = RunFolder(tmp_path / "r"), '{"step": 1}\n{"step": 2}\n'
     path = folder.metrics("rl1")
     path.parent.mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_metrics_that_are_not_the_published_ones_give_no_summary(tmp_path: Path)
             require_published_metrics(folder, "rl1")
 
 
-def test_what_was_set_aside_in_an_arms_folder_outlives_its_summary(tmp_path: Path) -> None:
+def test_work_set_aside_in_an_arms_folder_is_kept(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "arm")
     kept = folder.root / "work" / ".old" / "rl1-a"
     for path in (kept, folder.work("rl1"), folder.checkpoint("rl1")):

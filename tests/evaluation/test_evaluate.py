@@ -72,7 +72,7 @@ def run(run_root: Path, out: Path, *plans: EvalPlan, work: Path | None = None) -
     return asdict(summary)
 
 
-def test_an_evaluation_leaves_samples_scores_and_what_could_not_be_asked(
+def test_an_evaluation_writes_samples_scores_and_unavailable_benchmarks(
     run_root: Path, tmp_path: Path
 ) -> None:
     summary = run(run_root, tmp_path, plan("procedural", "aime24"))
@@ -173,7 +173,7 @@ def test_another_plan_does_not_take_the_shards_of_the_first(run_root: Path, tmp_
     ],
     ids=["within a plan", "in two plans"],
 )
-def test_the_same_sampling_twice_is_refused_before_it_costs_anything(
+def test_a_duplicated_sampling_is_refused_before_it_starts(
     plans: list[EvalPlan], run_root: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"procedural-numbers .* is asked twice"):
@@ -244,7 +244,7 @@ def test_wrong_input_is_one_line_and_status_2(
 
 @pytest.mark.parametrize("preset", ["tiny", "small"])
 @pytest.mark.parametrize("others", [[], ["--benchmark", "procedural-numbers"]])
-def test_a_benchmark_that_was_named_and_cannot_be_asked_is_status_1(
+def test_a_named_benchmark_without_data_is_status_1(
     others: list[str], preset: str, run_root: Path, tmp_path: Path
 ) -> None:
     arguments = [
@@ -263,7 +263,7 @@ def test_a_benchmark_that_was_named_and_cannot_be_asked_is_status_1(
     assert not (tmp_path / "out").exists()
 
 
-def test_plans_of_which_nothing_can_be_asked_leave_no_finished_result(run_root: Path, tmp_path: Path) -> None:
+def test_plans_without_any_data_leave_no_result(run_root: Path, tmp_path: Path) -> None:
     with pytest.raises(FellShort, match="nothing to evaluate; aime24: not evaluated"):
         run(run_root, tmp_path / "out", plan("aime24"))
     assert not (tmp_path / "out").exists()
@@ -315,7 +315,7 @@ def test_a_finished_result_is_shown_again_without_sampling(run_root: Path, tmp_p
         run(run_root, tmp_path, plan("procedural-numbers", k=1))
 
 
-def test_a_benchmark_of_which_every_sample_was_lost_ends_the_evaluation(tmp_path: Path) -> None:
+def test_a_benchmark_with_only_lost_samples_ends_the_evaluation(tmp_path: Path) -> None:
     lost = [a_lost_sample("procedural-numbers", i) for i in range(3)]
     shards = tmp_path / "00-procedural-numbers"
     shards.mkdir()
@@ -328,7 +328,7 @@ def test_a_benchmark_of_which_every_sample_was_lost_ends_the_evaluation(tmp_path
     assert tmp_path.exists()
 
 
-def test_lost_samples_leave_the_shares_and_are_counted() -> None:
+def test_lost_samples_are_counted_and_in_no_share() -> None:
     lost, graded = a_lost_sample("b", 0), a_lost_sample("b", 1)
     verdicts = {"strict": Verdict(id="p1", verdict=VerdictKind.NO_ANSWER)}
     graded = replace(graded, reward=0.0, stop=StopReason.ANSWER, verdicts=verdicts)
@@ -426,7 +426,7 @@ def test_the_command_reports_which_setting_applies(run_root: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("finish", ["abort", "content_filter", None])
-def test_a_server_that_breaks_every_request_off_leaves_no_score(
+def test_a_server_that_aborts_every_request_gives_no_score(
     finish: str | None, run_root: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

@@ -96,7 +96,7 @@ def keys(out: Path) -> list[tuple]:
     return [trajectory.key for trajectory in read_parquet(out / "samples.parquet")]
 
 
-def test_a_killed_evaluation_ends_as_an_unbroken_one(
+def test_a_killed_evaluation_ends_like_an_uninterrupted_one(
     project_root: Path, root: Path, tmp_path: Path, num_kills: int
 ) -> None:
     arguments = [part for ring in RINGS for part in ("--benchmark", f"procedural-{ring}")]
@@ -115,7 +115,7 @@ def test_a_killed_evaluation_ends_as_an_unbroken_one(
     print(f"{num_kills} of {num_kills} killed evaluations ended byte-equal")
 
 
-def test_another_model_at_the_same_address_is_asked_everything_anew(
+def test_another_model_at_the_same_address_starts_from_the_beginning(
     project_root: Path, root: Path, tmp_path: Path
 ) -> None:
     """A server that restarts between two halves of an evaluation must not give one score of two models."""
@@ -137,7 +137,7 @@ def test_another_model_at_the_same_address_is_asked_everything_anew(
         server.close()
 
 
-def test_a_killed_evaluation_over_an_endpoint_asks_only_for_what_is_missing(
+def test_a_killed_endpoint_evaluation_requests_only_missing_samples(
     project_root: Path, root: Path, tmp_path: Path, num_kills: int
 ) -> None:
     """The server answers a prompt and a seed always alike; what was journalled is not asked again."""

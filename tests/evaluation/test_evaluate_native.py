@@ -168,7 +168,7 @@ def test_the_weighted_score_of_bfcl_requires_every_category() -> None:
     assert "overall_v3" not in {row.metric for row in function_scores(problems[:-2], samples[:-2], ABOUT)}
 
 
-def test_a_question_that_was_never_asked_is_not_answered_by_silence() -> None:
+def test_a_prompt_that_does_not_fit_is_not_a_silent_answer() -> None:
     problem = entry("i", "irrelevance", [])
     questions = Questions(benchmark=benchmark("bfcl_v3"), problems=[problem])
     unfit = replace(sample_of(problem, stop=StopReason.CONTEXT), detail="prompt does not fit")
@@ -227,7 +227,7 @@ def test_a_conversation_is_held_in_the_sandbox_stored_and_graded_from_its_text(m
     assert "root:" not in CharCodec().decode(held["odd"].ids)
 
 
-def test_options_move_with_the_repeat_and_votes_follow_the_option() -> None:
+def test_options_rotate_with_the_repeat_and_votes_follow_the_option() -> None:
     from verifier.benchmarks.gpqa_diamond import arrange
 
     declared = benchmark("gpqa_diamond")

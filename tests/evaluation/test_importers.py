@@ -42,7 +42,9 @@ ROWS: dict[Harness, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("harness", list(Harness))
-def test_samples_keep_text_and_gold_and_count_up_per_problem(harness: Harness, tmp_path: Path) -> None:
+def test_imported_samples_keep_text_and_gold_and_are_numbered_per_problem(
+    harness: Harness, tmp_path: Path
+) -> None:
     found = _read(tmp_path / "samples.jsonl", harness, *ROWS[harness])
     assert [row.rollout.sample for row in found] == [0, 1]
     assert len({row.rollout.problem for row in found}) == 1

@@ -26,11 +26,11 @@ def test_a_checkpoint_of_the_suite_gets_plain_chatml(tiny_checkpoint: Path) -> N
     assert NativeChat.of(tiny_checkpoint).opening(HELLO) == PLAIN
 
 
-def test_a_folder_without_template_is_asked_in_plain_chatml(tmp_path: Path) -> None:
+def test_a_folder_without_template_gets_plain_chatml(tmp_path: Path) -> None:
     assert NativeChat.of(tmp_path).opening(HELLO) == PLAIN
 
 
-def test_a_template_from_elsewhere_is_used(tiny_checkpoint: Path, tmp_path: Path) -> None:
+def test_a_foreign_template_is_used(tiny_checkpoint: Path, tmp_path: Path) -> None:
     template = (
         "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}{{ tools | length if tools }}"
     )
@@ -48,7 +48,7 @@ def test_a_template_without_functions_is_replaced_if_there_are_functions(
     assert chat.opening(HELLO, [FUNCTION]).endswith(PLAIN)
 
 
-def test_functions_join_a_system_message_that_is_there() -> None:
+def test_functions_join_an_existing_system_message() -> None:
     text = NativeChat().opening([{"role": "system", "content": "Be brief."}, *HELLO], [FUNCTION])
     assert text.count("<|im_start|>system") == 1
     assert text.index("Be brief.") < text.index("<tools>") < text.index("Hello")
@@ -60,7 +60,7 @@ def test_results_of_one_step_share_a_message() -> None:
     assert text.count("<|im_start|>user") == 1
 
 
-def test_a_tokenizer_that_cannot_be_read_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_unreadable_tokenizer_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
     with pytest.raises(ConfigError, match=r"tokenizer\.json is missing"):
         NativeChat.of(tmp_path)

@@ -79,7 +79,7 @@ def test_several_samples_give_average_and_pass_rate() -> None:
     assert 0.0 <= passed.low <= passed.value <= passed.high <= 1.0
 
 
-def test_questions_weigh_alike_whatever_was_lost_of_them() -> None:
+def test_questions_have_equal_weight_with_any_number_of_lost_samples() -> None:
     average, passed, _ = score({"a": [1.0, 1.0, 1.0], "b": [0.0, 0.0]}, ABOUT)
     assert average.value == 0.5
     assert (average.metric, passed.metric) == ("avg@2", "pass@2")
@@ -94,7 +94,7 @@ def test_the_vote_counts_answers_and_shares_a_tie() -> None:
     assert consensus(samples[:1], ABOUT) == []
 
 
-def test_what_could_not_be_read_does_not_vote() -> None:
+def test_an_unparsed_answer_has_no_vote() -> None:
     samples = [a_sample("a", 0, "?"), a_sample("a", 1, "?"), a_sample("a", 2, "4")]
     unread = [
         judged(one, replace(one.verdicts["strict"], verdict=VerdictKind.UNPARSED)) for one in samples[:2]
@@ -157,7 +157,7 @@ def test_nothing_graded_gives_no_row() -> None:
     assert score({}, ABOUT) == []
 
 
-def test_permuted_golds_are_others_of_the_family_and_come_once_each() -> None:
+def test_permuted_golds_are_a_derangement_within_the_family() -> None:
     problems = [problem(f"{family}{i}", f"{family}{i}", family) for family in "xyz" for i in range(5)]
     shuffled = shuffled_golds(problems, seed=1)
     assert sorted(p.answer for p in shuffled.values()) == sorted(p.answer for p in problems)
@@ -180,7 +180,7 @@ def test_a_problem_alone_in_its_family_is_in_no_permuted_score() -> None:
     assert {row.control for row in lone} == {"mute", "none"}
 
 
-def test_the_controls_cost_no_samples_and_catch_a_key() -> None:
+def test_the_controls_need_no_samples_and_detect_a_leaked_key() -> None:
     """Answers that match the permuted golds come from a leaked key: the control shows it."""
     problems = [problem(name, str(i)) for i, name in enumerate("abcd")]
     shuffled = shuffled_golds(problems, ABOUT.seed)

@@ -114,7 +114,7 @@ def hold(loop: RolloutLoop, num: int = 1) -> list[Rollout]:
     return sorted((rollout for rollout, _ in loop.run(tasks)), key=lambda rollout: rollout.sample)
 
 
-def test_one_turn_is_a_prompt_and_what_was_sampled() -> None:
+def test_one_turn_is_a_prompt_and_sampled_tokens() -> None:
     (held,) = hold(a_loop(ScriptedEngine(script(f"yes{TURN_END}")), (OneTurn(live("Q?")),)))
     assert held.stop is StopReason.ANSWER
     assert [turn.text for turn in held.turns] == [f"yes{TURN_END}"]
@@ -135,7 +135,7 @@ def test_replies_are_masked_and_ids_stay_as_sampled() -> None:
     assert len(held.ids) == len(held.mask) == len(held.logprob)
 
 
-def test_an_opening_may_use_the_room_of_the_prompt_and_more_but_must_leave_some() -> None:
+def test_an_opening_may_exceed_max_prompt_but_must_leave_room() -> None:
     engine = ScriptedEngine(script(f"x{TURN_END}"))
     scripts = (OneTurn(live("q" * 344)), OneTurn(live("q" * 345)))
     fits, not_quite = hold(a_loop(engine, scripts, max_response=500), 2)
@@ -153,7 +153,7 @@ def test_a_turn_without_end_and_a_reply_without_room_stop_the_conversation() -> 
     assert (full.stop, full.response_len) == (StopReason.CONTEXT, 2)
 
 
-def test_a_turn_that_the_engine_broke_off_is_no_score() -> None:
+def test_a_turn_that_the_engine_aborts_gives_no_score() -> None:
     class Breaking(ScriptedEngine):
         def _complete(self, request: GenerateRequest) -> Completion:
             return replace(super()._complete(request), finish=Finish.ABORTED)
@@ -206,7 +206,7 @@ def test_batches_do_not_depend_on_how_long_replies_take() -> None:
     assert batches(lambda number: 0.0) == batches(lambda number: float(7 * number % 5))
 
 
-def test_conversations_beyond_the_cache_wait_and_are_held_later() -> None:
+def test_conversations_beyond_the_cache_wait() -> None:
     engine = ScriptedEngine(XY)
     loop = a_loop(engine, tuple(Echo(turns=2) for _ in range(5)))
     loop.policy = KvBudgetPolicy([2 * 103 + 50])
@@ -230,7 +230,7 @@ def test_a_conversation_add_turn_from_its_ids_when_its_engine_is_lost_in_mid_tur
     assert sum(clock.num_restarts for _, clock in pairs) == 2
 
 
-def test_two_conversations_of_one_name_are_refused() -> None:
+def test_two_conversations_with_one_name_are_refused() -> None:
     loop = a_loop(ScriptedEngine(XY), (OneTurn(live("q")),))
     task = Task(problem=Problem(id="p", prompt="", answer=""), sample=0)
     with pytest.raises(ValueError, match="two rollouts are called b/0/p/0"):

@@ -28,7 +28,7 @@ def test_every_fault_has_one_row_in_order(project_root: Path) -> None:
     assert [fault for fault, _, _ in table(project_root)] == [f"B{n:02d}" for n in range(1, NUM_FAULTS + 1)]
 
 
-def test_a_row_reads_caught_exactly_if_there_is_a_fault_and_names_its_tests(project_root: Path) -> None:
+def test_a_row_is_caught_exactly_if_it_has_a_fault_and_names_its_tests(project_root: Path) -> None:
     mutants = {mutant.bug: mutant for mutant in all_mutants()}
     for fault, here, why in table(project_root):
         assert here in ("caught", "cannot arise", "not built yet")
@@ -73,7 +73,7 @@ def edit(**changes: str) -> Edit:
     )
 
 
-def test_an_edit_keeps_to_its_function_and_takes_on_its_indentation() -> None:
+def test_an_edit_stays_in_its_function_and_uses_its_indentation() -> None:
     assert edit().applied(SOURCE) == SOURCE.replace(
         "            return 1", "            x = 2\n            return x"
     )

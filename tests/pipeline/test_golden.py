@@ -20,11 +20,11 @@ def check(new: Recording) -> None:
         assert moved(golden, new, exact=other == kind) == []
 
 
-def test_every_number_of_micro_is_the_recorded_one(micro_run: MicroRun) -> None:
+def test_every_number_of_micro_equals_the_recorded_one(micro_run: MicroRun) -> None:
     check(Recording.of(micro_run.folder, "micro"))
 
 
-def test_every_number_of_a_step_of_tiny_is_the_recorded_one(tmp_path: Path) -> None:
+def test_every_number_of_a_step_of_tiny_equals_the_recorded_one(tmp_path: Path) -> None:
     check(record("tiny_step", tmp_path))
 
 

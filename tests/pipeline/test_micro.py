@@ -37,7 +37,7 @@ def test_weights_moved_in_every_stage(micro_run: MicroRun) -> None:
     assert len(set(digests)) == 5
 
 
-def test_documents_and_code_of_the_trainer_rerun_nothing(micro_run: MicroRun) -> None:
+def test_changed_documents_and_trainer_code_rerun_nothing(micro_run: MicroRun) -> None:
     for name in ("README.md", "trainer/stages/rl.py", "docs/decisions.md"):
         path = micro_run.checkout.root / name
         path.write_text(path.read_text() + "\n")

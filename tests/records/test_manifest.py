@@ -53,7 +53,7 @@ def test_the_digest_covers_the_files_alone(tmp_path: Path) -> None:
     assert sorted(manifest.files) == ["tokenizer", "weights"]
 
 
-def test_publishing_again_leaves_nothing_of_the_old_folder(tmp_path: Path) -> None:
+def test_publishing_again_replaces_the_whole_folder(tmp_path: Path) -> None:
     folder = publish(tmp_path)
     (folder / "stale").write_text("")
     publish(tmp_path, content="new")
@@ -95,7 +95,7 @@ def test_the_manifest_is_written_last_and_removed_first(tmp_path: Path) -> None:
         (shutil.rmtree, "missing; run the step"),
     ],
 )
-def test_what_is_broken_is_refused_in_one_line_with_the_remedy(
+def test_a_damaged_folder_is_refused_in_one_line_with_the_remedy(
     damage: Any, message: str, tmp_path: Path
 ) -> None:
     folder = publish(tmp_path)
@@ -114,7 +114,7 @@ def _edit(folder: Path, **changes: Any) -> None:
 # --- whole files or none -----------------------------------------------------------------------------------------
 
 
-def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_litter(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_only(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json(path, {"b": 1})
     with pytest.raises(ValueError, match="Out of range"):

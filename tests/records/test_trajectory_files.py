@@ -62,18 +62,18 @@ ODD = [
 ]
 
 
-def test_a_file_gives_back_exactly_what_was_written(tmp_path: Path) -> None:
+def test_a_file_returns_exactly_what_was_written(tmp_path: Path) -> None:
     assert write_parquet(ODD[::-1], tmp_path / "t.parquet") == 4
     assert read_parquet(tmp_path / "t.parquet") == ODD
 
 
-def test_a_shard_gives_back_exactly_what_was_written_in_its_order(tmp_path: Path) -> None:
+def test_a_shard_returns_exactly_what_was_written_in_order(tmp_path: Path) -> None:
     exact = a_trajectory(4, logprob=[0.0, -0.1, -1 / 3, -1e-30])
     write_shard([*ODD[::-1], exact], tmp_path / "s.jsonl")
     assert list(read_shard(tmp_path / "s.jsonl")) == [*ODD[::-1], exact]
 
 
-def test_equal_trajectories_give_equal_files_whatever_their_order(tmp_path: Path) -> None:
+def test_equal_trajectories_give_equal_files_in_any_order(tmp_path: Path) -> None:
     write_parquet(ODD, tmp_path / "one.parquet")
     write_parquet(ODD[::-1], tmp_path / "other.parquet")
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "other.parquet").read_bytes()
@@ -83,7 +83,7 @@ def test_every_field_of_a_trajectory_has_its_column() -> None:
     assert set(SCHEMA.names) == set(to_row(a_trajectory()))
 
 
-def test_a_key_that_comes_twice_is_refused_and_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_duplicated_key_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     write_parquet(ODD[:1], path)
     with pytest.raises(ValueError, match="share the key"):
@@ -92,7 +92,7 @@ def test_a_key_that_comes_twice_is_refused_and_leaves_the_old_file(tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 not really"])
-def test_what_is_no_parquet_is_refused_in_one_line(content: bytes | None, tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_is_refused_in_one_line(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     if content is not None:
         path.write_bytes(content)

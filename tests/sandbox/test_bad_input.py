@@ -90,7 +90,7 @@ def test_ten_megabytes_of_source_are_rejected_with_the_limit(run: Run) -> None:
     assert message_of(result) == "code has 10000000 characters; at most 1048576 are run"
 
 
-def test_output_that_is_no_utf8_is_replaced(run: Run) -> None:
+def test_invalid_utf8_output_is_replaced(run: Run) -> None:
     result = run(new_call("import os\nos.write(1, b'\\xff ok \\xc3')\nNone"))
     assert (result.status, result.stdout) == (Status.OK, "\ufffd ok \ufffd")
 
@@ -130,7 +130,7 @@ def _next(link: socket.socket, reader: FrameReader) -> tuple[Kind, int, bytes]:
     ],
     ids=["over the cap", "the longest length", "unknown kind", "garbage"],
 )
-def test_a_stream_that_is_no_frames_is_hung_up_on(data: bytes) -> None:
+def test_the_supervisor_closes_a_stream_without_frames(data: bytes) -> None:
     with _supervisor() as (link, _):
         link.sendall(data)
         assert link.recv(100) == b""
@@ -159,7 +159,7 @@ def _payload(
     ],
     ids=["empty", "short", "garbage", "cut", "name", "long name", "negative", "nan", "memory", "source"],
 )
-def test_a_call_that_is_none_is_rejected_and_the_line_stays_open(
+def test_an_invalid_call_is_rejected_and_the_line_stays_open(
     line: tuple[socket.socket, FrameReader], payload: bytes, message: str
 ) -> None:
     link, reader = line
@@ -172,7 +172,7 @@ def test_a_call_that_is_none_is_rejected_and_the_line_stays_open(
     assert decode_result(_next(link, reader)[2], "x").value == "7"
 
 
-def test_an_unknown_session_or_call_is_no_fault(line: tuple[socket.socket, FrameReader]) -> None:
+def test_an_unknown_session_or_call_is_ignored(line: tuple[socket.socket, FrameReader]) -> None:
     link, reader = line
     link.sendall(pack(Kind.CLOSE_SESSION, 0, b"\xffnever opened") + pack(Kind.CANCEL, 99))
     link.sendall(pack(Kind.RESULT, 5, b"not from a client") + pack(Kind.STATUS, 6))
@@ -180,7 +180,7 @@ def test_an_unknown_session_or_call_is_no_fault(line: tuple[socket.socket, Frame
     assert (kind, number) == (Kind.STATUS, 6)
 
 
-def test_a_client_that_is_gone_takes_its_calls_along() -> None:
+def test_the_calls_of_a_vanished_client_end() -> None:
     with _supervisor() as (link, reader):
         sleeper = _payload(b"import time\ntime.sleep(600)", wall_s=600.0)
         link.sendall(b"".join(pack(Kind.CALL, number, sleeper) for number in range(1, 9)))

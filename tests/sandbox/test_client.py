@@ -39,7 +39,7 @@ def test_the_cpu_time_of_a_short_call_is_counted(run: Run, session: str | None) 
     assert 0.0001 < result.cpu_s <= 1.01 * result.wall_s + 0.001
 
 
-def test_an_error_shows_frames_of_the_code_only_with_its_own_line_numbers(run: Run) -> None:
+def test_a_traceback_shows_frames_of_the_code_only(run: Run) -> None:
     result = run("import json\n\ndef f():\n    json.loads('{')\n\nf()")
     assert result.error is not None
     assert result.error.type == "JSONDecodeError"
@@ -67,7 +67,7 @@ def test_the_wall_limit_stops_a_sleeper_and_is_reported(run: Run) -> None:
     assert message_of(result) == "wall time limit of 0.5 s reached"
 
 
-def test_a_timeout_shows_the_line_when_the_clock_may_show() -> None:
+def test_a_timeout_shows_the_line_in_nondeterministic_runs() -> None:
     with small_sandbox(deterministic=False) as sandbox:
         result = sandbox.run(new_call("print('before')\nwhile True:\n    pass", cpu_s=0.3))
     assert result.status is Status.TIMEOUT
@@ -157,7 +157,7 @@ def test_a_full_queue_rejects_with_the_time_of_the_next_try() -> None:
     assert "retry after" in message_of(rejected)
 
 
-def test_the_default_client_waits_for_room_and_every_call_ends_well() -> None:
+def test_the_default_client_waits_for_room() -> None:
     with small_sandbox(slots_per_worker=2, queue_limit=3) as small:
         results = small.run_many(new_call(f"print({k})") for k in range(120))
         assert small.num_refusals > 0
@@ -237,13 +237,13 @@ def test_a_call_for_the_next_supervisor_does_not_end_with_the_last_one() -> None
     assert later[0].result(0).status is Status.CANCELLED
 
 
-def test_a_link_that_breaks_at_the_handshake_is_a_lost_call_and_no_exception() -> None:
+def test_a_broken_handshake_is_a_lost_call() -> None:
     result = HandCaller().submit(new_call("1")).result(0)
     assert result.status is Status.LOST
     assert "cannot start: hung up" in message_of(result)
 
 
-def test_closing_ends_kept_calls_too() -> None:
+def test_closing_ends_kept_calls() -> None:
     small = small_sandbox(slots_per_worker=1, queue_limit=1)
     futures = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(6)]
     while small.num_refusals < 2:
@@ -252,7 +252,7 @@ def test_closing_ends_kept_calls_too() -> None:
     assert {future.result(10).status for future in futures} == {Status.CANCELLED}
 
 
-def test_what_waits_while_every_fork_server_is_down_runs_later() -> None:
+def test_waiting_calls_run_after_the_fork_servers_restart() -> None:
     import os
     import signal
 
@@ -266,7 +266,7 @@ def test_what_waits_while_every_fork_server_is_down_runs_later() -> None:
         assert [future.result(60).value for future in waiting] == [str(k) for k in range(5)]
 
 
-def test_what_waits_while_no_fork_server_comes_up_is_lost_in_the_end(tmp_path: Path) -> None:
+def test_waiting_calls_are_lost_if_no_fork_server_restarts(tmp_path: Path) -> None:
     stop, python = tmp_path / "stop", tmp_path / "python"
     python.write_text(f'#!/bin/sh\n[ -e {stop} ] && exec sleep 100\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -281,12 +281,12 @@ def test_what_waits_while_no_fork_server_comes_up_is_lost_in_the_end(tmp_path: P
         stop.unlink()
 
 
-def test_an_affinity_that_does_not_exist_is_refused_with_what_there_is() -> None:
+def test_an_affinity_that_does_not_exist_is_refused_with_the_available_cores() -> None:
     with pytest.raises(SandboxError, match="this machine offers"):
         Sandbox(workers=1, preload=(), affinity=(9999,))
 
 
-def test_closing_ends_what_runs(sandbox: Sandbox) -> None:
+def test_closing_ends_running_calls(sandbox: Sandbox) -> None:
     small = small_sandbox()
     future = small.submit(new_call("import time\ntime.sleep(600)"))
     small.close()
@@ -311,7 +311,7 @@ def test_memory_is_limited(sandbox: Sandbox) -> None:
     assert (result.status, result.stdout) == (Status.MEMORY, "start\n")
 
 
-def test_a_call_that_runs_long_gets_what_the_others_leave() -> None:
+def test_a_long_call_gets_idle_priority() -> None:
     import os
     from pathlib import Path
 

@@ -39,7 +39,7 @@ def call(name: str, code: str = "print(1 + 1)", **fields: object) -> ToolCall:
     return ToolCall(id=name, code=code, seed=len(name), **fields)  # type: ignore[arg-type]
 
 
-def test_calls_under_way_and_done_are_answered_by_the_first() -> None:
+def test_running_and_finished_calls_answer_equal_ones() -> None:
     tool = ByHand()
     shared = EqualCalls(tool)
     futures = [shared.submit(call(name)) for name in ("a", "bb")]
@@ -61,7 +61,7 @@ def test_an_error_of_the_code_is_shared() -> None:
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in (Status.OK, Status.ERROR)])
-def test_a_limit_or_a_loss_is_the_first_call_s_own(status: Status) -> None:
+def test_a_limit_or_a_loss_is_not_shared(status: Status) -> None:
     tool = ByHand()
     shared = EqualCalls(tool)
     first, second = shared.submit(call("a")), shared.submit(call("b"))

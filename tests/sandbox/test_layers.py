@@ -147,7 +147,7 @@ def test_without_no_new_privs_an_ordinary_process_cannot_be_locked_at_all(used_l
 @pytest.mark.parametrize(
     ("without", "survives"), [((), False), (("parent_death",), True)], ids=["with", "without"]
 )
-def test_code_outlives_its_parents_only_without_the_death_signal(
+def test_code_survives_its_parents_only_without_the_death_signal(
     without: tuple[str, ...], survives: bool
 ) -> None:
     sandbox = Sandbox(workers=1, preload=(), min_isolation="none", disabled_layers=without, niceness=0)

@@ -64,7 +64,7 @@ def test_a_layer_that_an_attack_gets_through_counts_as_missing() -> None:
     assert "tried at the start, and the code forked" in report.missing_for(Level.FILES)
 
 
-def test_the_trial_sees_each_layer_that_is_not_there() -> None:
+def test_the_trial_detects_each_missing_layer() -> None:
     """Its program runs as a call of a sandbox without these layers that claims to use them."""
     absent = ("seccomp", "landlock", "private_root", "bounded_tmp", "rlimits", "signal_scope", "slot_uid")
     orders = {
@@ -88,7 +88,7 @@ def test_an_interpreter_that_cannot_be_started_is_named(python: str) -> None:
         Sandbox(workers=1, preload=(), python=python)
 
 
-def test_a_folder_for_the_calls_that_cannot_be_used_is_named_with_the_remedy() -> None:
+def test_an_unusable_folder_for_the_calls_is_named_with_the_remedy() -> None:
     with pytest.raises(SandboxError, match=r"cannot be made in /proc/nowhere: .*set tmp_dir"):
         Sandbox(workers=1, preload=(), tmp_dir="/proc/nowhere")
 

@@ -30,13 +30,13 @@ print(own_kb(os.getpid()) - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_large_blocks_leave_a_process_also_when_small_ones_lie_between_them(project_root: Path) -> None:
+def test_large_blocks_are_freed_also_between_small_ones(project_root: Path) -> None:
     command = [sys.executable, "-c", BETWEEN.format(is_set=True)]
     stayed_kb = int(subprocess.check_output(command, cwd=project_root, text=True))
     assert stayed_kb < 4_000
 
 
-def test_large_inputs_leave_the_supervisor_with_their_calls() -> None:
+def test_large_inputs_are_freed_with_their_calls() -> None:
     with small_sandbox() as own:
         supervisor = own.started["supervisor"]
         own.run_many(new_call(f"print({n})") for n in range(100))

@@ -55,7 +55,7 @@ def statuses(calls: NearLimitCalls, names: str) -> list[Status]:
     return [calls.submit(call(name)).result(timeout=0).status for name in names]
 
 
-def test_the_first_outcome_counts_for_the_run_and_for_the_next(tmp_path: Path) -> None:
+def test_the_first_outcome_counts_for_the_run_and_its_resumption(tmp_path: Path) -> None:
     file = tmp_path / "work" / "calls.jsonl"
     first, tool = opened(file, 0.98)
     assert statuses(first, "ab") == [Status.OK, Status.OK]
@@ -104,14 +104,14 @@ def test_another_call_is_another_record(other: ToolCall) -> None:
     assert digest_of(call("b"), "there") != digest_of(call("b"), "here")
 
 
-def test_the_seed_counts_where_the_program_may_draw() -> None:
+def test_the_seed_matters_if_the_program_may_draw() -> None:
     draws = "import random\nprint(random.random())"
     assert digest_of(call("a", draws), "") != digest_of(call("bb", draws), "")
     assert digest_of(call("a"), "") == digest_of(call("bb"), "")
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status.is_infrastructure])
-def test_what_the_infrastructure_did_is_never_recorded(status: Status) -> None:
+def test_infrastructure_outcomes_are_never_recorded(status: Status) -> None:
     assert not is_near_limit(ToolResult(id="a", status=status, cpu_s=5.0), LIMITS)
 
 
@@ -136,7 +136,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
     assert (statuses(calls, "c"), tool.num_runs) == ([Status.OK], 2)
 
 
-def test_a_whole_line_that_is_no_record_is_refused(tmp_path: Path) -> None:
+def test_a_complete_line_that_is_not_a_record_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "calls.jsonl"
     file.write_text('{"digest": 1}\n')
     with pytest.raises(UserError, match=r"no recorded call .* remove that line"):
@@ -172,7 +172,7 @@ def test_kill_9_loses_no_record_that_was_read(tmp_path: Path) -> None:
     assert all(json.loads(line) for line in file.read_text().split("\n")[:-1])
 
 
-def test_a_record_that_cannot_be_written_is_no_result(tmp_path: Path) -> None:
+def test_a_failed_record_gives_a_lost_call(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     calls, _ = opened(tmp_path / "taken" / "calls.jsonl", 0.9)
     result = calls.submit(call("a")).result(timeout=0)

@@ -142,12 +142,12 @@ BREAKING = [
 
 
 @pytest.mark.parametrize("code", PURE_THOUGH_CAREFUL)
-def test_what_only_calls_its_functions_and_uses_up_its_iterators_is_pure(code: str) -> None:
+def test_code_that_calls_functions_and_consumes_iterators_is_pure(code: str) -> None:
     assert is_pure(code)
 
 
 @pytest.mark.parametrize("code", ADDRESSED)
-def test_what_may_write_or_sort_by_an_address_is_not_pure(code: str) -> None:
+def test_code_that_may_print_or_sort_by_an_address_is_not_pure(code: str) -> None:
     assert not is_pure(code)
 
 
@@ -162,7 +162,7 @@ def test_arithmetic_text_and_collections_are_pure(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", IMPURE)
-def test_what_may_see_more_than_its_text_is_not(code: str) -> None:
+def test_code_that_may_use_more_than_its_text_is_not_pure(code: str) -> None:
     assert not is_pure(code)
 
 
@@ -181,7 +181,7 @@ def test_pure_programs_give_equal_results_under_any_seed_in_any_sandbox() -> Non
     assert outcomes[0][::2] == outcomes[0][1::2]
 
 
-def test_a_program_that_draws_does_differ_by_seed() -> None:
+def test_a_program_that_draws_differs_by_seed() -> None:
     with Sandbox(workers=1, preload=()) as sandbox:
         drawn = {sandbox.run(ToolCall(id=str(s), code=IMPURE[0], seed=s)).stdout for s in range(3)}
     assert len(drawn) == 3

@@ -17,7 +17,7 @@ from tests.sandbox.conftest import STUBBORN, message_of, new_call, small_sandbox
 Run = Callable[..., ToolResult]
 
 
-def test_a_session_remembers_and_keeps_apart_from_others(run: Run) -> None:
+def test_a_session_keeps_its_state_separate_from_others(run: Run) -> None:
     run("x = 1\nimport math", session="a")
     run("x = 2", session="b")
     assert run("x + math.floor(1.5)", session="a").value == "2"
@@ -30,7 +30,7 @@ def test_cells_of_a_session_run_one_after_the_other(sandbox: Sandbox) -> None:
     assert [result.value for result in sandbox.run_many(calls)] == [None, *(str(k) for k in range(1, 21))]
 
 
-def test_a_cell_stopped_by_its_cpu_limit_leaves_the_state_alive(run: Run) -> None:
+def test_a_cell_stopped_by_its_cpu_limit_keeps_the_state(run: Run) -> None:
     run("x = 5", session="soft")
     assert run("while True: pass", session="soft", cpu_s=0.3).status is Status.TIMEOUT
     assert run("x", session="soft").value == "5"
@@ -45,7 +45,7 @@ def test_a_cell_stopped_by_its_cpu_limit_leaves_the_state_alive(run: Run) -> Non
     ],
     ids=["crash", "hard timeout", "flood"],
 )
-def test_a_session_that_its_code_ended_stays_a_crash_of_the_code_until_it_is_closed(
+def test_a_session_ended_by_its_code_reports_a_crash_until_closed(
     sandbox: Sandbox, run: Run, code: str, status: Status
 ) -> None:
     name = f"ended by {status}"
@@ -76,7 +76,7 @@ def test_no_output_of_a_cell_ends_the_supervisor(sandbox: Sandbox, run: Run) -> 
     assert sandbox.status()["supervisor"] == before
 
 
-def test_a_name_closed_and_used_again_keeps_its_new_interpreter() -> None:
+def test_a_reused_session_name_keeps_its_new_interpreter() -> None:
     with small_sandbox() as small:
         small.run(new_call("x = 1", session="again"))
         small.close_session("again")
@@ -99,7 +99,7 @@ def test_a_waiting_cell_can_be_cancelled(sandbox: Sandbox) -> None:
     assert sandbox.run(new_call("'x' in globals()", session="line")).value == "False"
 
 
-def test_the_cell_behind_a_cancelled_one_is_lost_with_the_session_and_no_crash() -> None:
+def test_the_cell_after_a_cancelled_one_is_lost_without_a_crash() -> None:
     """Both the cancel and the outcome are ready when the supervisor wakes: it must start nothing on a killed child."""
     with small_sandbox() as small:
         small.run(new_call("import time", session="s"))
@@ -121,7 +121,7 @@ def test_output_belongs_to_its_own_cell(run: Run) -> None:
     assert run("print('two')\ninput()", session="out", stdin="typed").stdout == "two\n"
 
 
-def test_a_session_whose_threads_work_on_between_cells_is_ended_by_its_own_doing() -> None:
+def test_a_session_with_threads_between_cells_ends_as_a_crash() -> None:
     burn = "import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn).start()"
     with small_sandbox() as small:
         assert small.run(new_call(burn, session="busy")).status is Status.OK
@@ -132,7 +132,7 @@ def test_a_session_whose_threads_work_on_between_cells_is_ended_by_its_own_doing
     assert "between two cells" in message_of(result)
 
 
-def test_a_cell_is_not_charged_with_what_ran_before_it(run: Run) -> None:
+def test_a_cell_is_not_charged_for_earlier_cells(run: Run) -> None:
     burn = "import threading\nthreading.Thread(target=lambda: sum(range(12_000_000))).start()"
     run(burn, session="charged", cpu_s=10.0)
     time.sleep(1.5)
@@ -184,7 +184,7 @@ def test_an_idle_session_is_evicted_and_reported() -> None:
     assert "idle" in message_of(result)
 
 
-def test_the_longest_idle_session_makes_room() -> None:
+def test_the_session_idle_longest_is_evicted_first() -> None:
     with small_sandbox(max_sessions=2) as small:
         small.run(new_call("x = 1", session="first"))
         small.run(new_call("x = 2", session="second"))

@@ -70,7 +70,7 @@ def stopped_child(sandbox: Sandbox) -> int:
 
 
 @KINDS
-def test_a_child_that_waits_for_its_set_up_past_the_wall_limit_ends_well(
+def test_a_child_may_wait_for_its_set_up_past_the_wall_limit(
     hooked: Sandbox, tokens: Path, session: str | None
 ) -> None:
     put(tokens, "SIGSTOP")
@@ -99,7 +99,7 @@ def test_a_call_whose_child_is_killed_before_its_set_up_starts_again(
     ("end", "why"), [("SIGKILL", "it was killed"), ("no room", "sandbox: OSError: no room")]
 )
 @KINDS
-def test_a_call_is_lost_when_none_of_its_starts_comes_to_a_set_up(
+def test_a_call_without_a_set_up_after_all_starts_is_lost(
     hooked: Sandbox, tokens: Path, session: str | None, end: str, why: str
 ) -> None:
     put(tokens, end, MAX_STARTS)
@@ -125,7 +125,7 @@ def test_a_call_whose_fork_server_dies_before_its_set_up_starts_again(
     assert future.result(120).value == "42"
 
 
-def test_a_session_closed_before_its_set_up_is_no_loss_of_a_process(hooked: Sandbox, tokens: Path) -> None:
+def test_a_session_closed_before_its_set_up_is_reported_as_closed(hooked: Sandbox, tokens: Path) -> None:
     put(tokens, "SIGSTOP")
     future = hooked.submit(new_call("1", session="closed"))
     stopped_child(hooked)
@@ -143,7 +143,7 @@ def test_a_call_cancelled_before_its_set_up_does_not_start_again(hooked: Sandbox
     assert future.result(60).status is Status.CANCELLED
 
 
-def test_no_code_ends_its_child_so_that_it_starts_again(hooked: Sandbox) -> None:
+def test_no_code_can_make_its_call_start_again(hooked: Sandbox) -> None:
     """The mark is set before the first line, and stays."""
     for session in (None, "s"):
         code = BY_HOOK + "import os\nprint(1, flush=True)\nos._exit(70)"

@@ -37,7 +37,7 @@ def test_no_call_that_changes_files_of_others_or_leaves_the_process_is_permitted
     assert set(seccomp.allowed_names(deny_signals=True)) < permitted
 
 
-def test_no_number_is_permitted_twice_or_beyond_what_is_known() -> None:
+def test_no_call_number_is_permitted_twice_or_unknown() -> None:
     for machine in (0, 1):
         numbers = [pair[machine] for pair in syscalls.NUMBERS.values() if pair[machine] is not None]
         assert len(numbers) == len(set(numbers))

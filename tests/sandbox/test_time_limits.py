@@ -39,7 +39,7 @@ def a_run(wall_s: float = 20.0, *, cpu_s: float = 10.0, is_set_up: bool = True, 
     return Run(pending=pending, seat=0, server=cast("Server", None), start_t=start_t, inbox=inbox)
 
 
-def test_a_run_that_is_over_wakes_nobody() -> None:
+def test_a_finished_run_sets_no_timer() -> None:
     watch = Watch(Settings())
     over, running = a_run(), a_run()
     watch.start(over, 100.0)
@@ -107,7 +107,7 @@ def _watched(run: Run, until: float, set_up_t: float = math.inf) -> Recorder:
     return server
 
 
-def test_cpu_time_is_read_from_where_it_can_be_at_its_limit_and_then_at_every_look() -> None:
+def test_cpu_time_is_read_from_the_earliest_possible_limit_on() -> None:
     server = _watched(a_run(cpu_s=3.0, start_t=100.0), until=110.0, set_up_t=100.0)
     checks = [at for at, op in server.asked if op is Op.CHECK]
     assert checks[0] >= 100.0 + (3.0 + GRACE_S) / (os.cpu_count() or 1)
@@ -115,7 +115,7 @@ def test_cpu_time_is_read_from_where_it_can_be_at_its_limit_and_then_at_every_lo
     assert [op for _, op in server.asked[:2]] == [Op.RENICE, Op.RENICE]
 
 
-def test_wall_time_counts_from_where_the_child_is_set_up_and_nothing_is_asked_of_it_before() -> None:
+def test_wall_time_counts_from_the_set_up_of_the_child() -> None:
     run = a_run(wall_s=2.0, is_set_up=False, start_t=100.0)
     server = _watched(run, until=150.0, set_up_t=130.0)
     assert server.asked[0][0] >= 130.0
@@ -123,7 +123,7 @@ def test_wall_time_counts_from_where_the_child_is_set_up_and_nothing_is_asked_of
     assert run.limit_hit == "wall time limit of 2 s reached"
 
 
-def test_a_child_that_is_never_set_up_is_killed_in_the_end_and_a_hung_fork_server_after_it() -> None:
+def test_a_child_without_set_up_is_killed_and_then_its_hung_fork_server() -> None:
     run = a_run(wall_s=2.0, is_set_up=False, start_t=100.0)
     server = _watched(run, until=100.0 + SET_UP_WITHIN_S + HUNG_AFTER_S + 5.0)
     assert server.asked[0] == (100.0 + SET_UP_WITHIN_S, Op.KILL)
@@ -143,7 +143,7 @@ def _child_of(pid: int) -> int:
 
 
 @pytest.mark.hostile
-def test_a_limit_that_the_kernel_kept_for_a_supervisor_without_a_turn_is_a_timeout() -> None:
+def test_a_limit_that_the_kernel_enforced_is_a_timeout() -> None:
     with small_sandbox() as own:
         if Layer.RLIMITS not in {state["layer"] for state in own.started["states"] if state["used"]}:
             pytest.skip("needs the layer rlimits")

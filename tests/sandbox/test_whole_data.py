@@ -20,7 +20,7 @@ Run = Callable[..., ToolResult]
 COUNT = "import sys\nlen(sys.stdin.buffer.read())"
 
 
-def test_the_longest_input_arrives_whole(run: Run) -> None:
+def test_the_longest_input_arrives_complete(run: Run) -> None:
     assert MAX_STDIN_BYTES <= MAX_FILE_BYTES
     assert run(COUNT, stdin="x" * MAX_STDIN_BYTES).value == str(MAX_STDIN_BYTES)
     assert run(COUNT, stdin="x" * MAX_STDIN_BYTES, session="long input").value == str(MAX_STDIN_BYTES)
@@ -52,14 +52,14 @@ def test_a_text_with_a_line_separator_is_one_case(tmp_path: Path) -> None:
     assert [json.loads(line)["stdout"] for line in result.stdout.split("\n") if line] == ["3\n"] * 3
 
 
-def test_a_failure_to_set_up_is_no_crash_and_the_call_starts_again(tmp_path: Path) -> None:
+def test_a_failed_set_up_starts_the_call_again(tmp_path: Path) -> None:
     settings = {"workers": 1, "slots_per_worker": 1, "preload": (), "tmp_dir": str(tmp_path)}
     with Sandbox(**settings, disabled_layers=("bounded_tmp", "private_root")) as own:
         os.rmdir(next(Path(own.started["tmp_root"]).glob("stores/*/call")))
         assert own.run(new_call("1")).value == "1"
 
 
-def test_the_code_cannot_pass_its_end_for_a_failure_to_set_up(run: Run) -> None:
+def test_code_cannot_imitate_a_failed_set_up(run: Run) -> None:
     forged = "import os\nos.write(2, b'sandbox: OSError')\nos._exit(70)"
     assert run(forged).status is Status.CRASH
     unmark = (
@@ -68,7 +68,7 @@ def test_the_code_cannot_pass_its_end_for_a_failure_to_set_up(run: Run) -> None:
     assert run(unmark).status is Status.CRASH
 
 
-def test_an_address_is_hidden_also_where_a_long_text_is_cut(run: Run) -> None:
+def test_an_address_is_hidden_also_at_the_cut_of_a_long_text(run: Run) -> None:
     for shift in range(0, 70, 3):
         code = f"import sys\nsys.stdout.write('.' * {shift} + ''.join(str(object()) for _ in range(3000)))"
         shown = run(code).stdout

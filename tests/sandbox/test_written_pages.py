@@ -22,7 +22,7 @@ def _num_faults(*disabled: str) -> int:
     return int(result.value or "")
 
 
-def test_a_call_faults_far_less_where_the_fork_copies_its_pages() -> None:
+def test_a_call_has_fewer_page_faults_with_pages_copied_by_the_fork() -> None:
     assert 2 * _num_faults() < _num_faults("eager_pages")
 
 
@@ -34,7 +34,7 @@ def test_pages_of_a_huge_page_are_pinned_only_where_many_are_written() -> None:
     assert spans == [(page, page + written_pages.PAGE_BYTES) for page in many]
 
 
-def test_what_one_call_changes_in_memory_no_other_sees(sandbox: Sandbox) -> None:
+def test_memory_changes_of_a_call_are_invisible_to_others(sandbox: Sandbox) -> None:
     change = "import builtins, json, random\nbuiltins.mark = json.mark = 1\nrandom.seed = len\nlist(range(10**5))[-1]"
     look = "import builtins, json, random\n(hasattr(builtins, 'mark'), hasattr(json, 'mark'), random.seed is len)"
     calls = [new_call(code) for _ in range(20) for code in (change, look)]

@@ -68,7 +68,7 @@ def test_an_old_gradient_is_dropped() -> None:
     assert weight.grad.item() == 2.0
 
 
-def test_micro_batches_really_run_at_the_same_time() -> None:
+def test_micro_batches_run_in_parallel() -> None:
     weight = torch.ones(1, requires_grad=True)
     meet = threading.Barrier(2, timeout=30)
 
@@ -93,6 +93,6 @@ def test_a_failing_micro_batch_raises() -> None:
         accumulate([weight], [0, 1, 2], compute, num_threads=2)
 
 
-def test_no_thread_is_refused() -> None:
+def test_zero_threads_are_refused() -> None:
     with pytest.raises(ValueError, match="num_threads is 0"):
         accumulate([torch.ones(1, requires_grad=True)], [1], lambda _: (torch.ones(1), None), 0)

@@ -35,7 +35,7 @@ def test_a_constant_group_is_exactly_zero_for_any_reward(reward: float, size: in
     assert not has_spread([reward] * size)
 
 
-def test_rounding_noise_is_no_spread_and_a_real_difference_is() -> None:
+def test_rounding_noise_is_not_a_spread() -> None:
     """B1: the tolerance is relative, so neither large nor small rewards cross it by rounding."""
     assert not has_spread([0.1 + 0.2, 0.3, 0.3])
     assert not has_spread([1e9, 1e9 + 1e-3])

@@ -44,5 +44,5 @@ def test_both_ends_of_the_budget_count_together() -> None:
     assert alarms({"truncated_frac": 0.3, "context_stop_frac": 0.2}) == []
 
 
-def test_a_quantity_that_had_no_case_raises_no_alarm() -> None:
+def test_a_missing_metric_raises_no_alarm() -> None:
     assert alarms({}) == []

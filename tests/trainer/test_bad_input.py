@@ -85,7 +85,7 @@ def test_a_step_with_nothing_to_learn_from_trains_nothing_and_counts_why(
     assert any("no group has spread" in line for line in outcome.alarms)
 
 
-def test_one_bad_rollout_among_good_ones_leaves_them_alone() -> None:
+def test_bad_rollouts_do_not_affect_good_ones() -> None:
     good = [a_rollout("p", i, "4" if i % 2 else "5") for i in range(6)]
     bad = [tool_text_only(6), a_rollout("p", 7, "4", logprob=[0.0, math.nan, -1.0, -1.0])]
     outcome, num_trained = step_on(good + bad)
@@ -93,7 +93,7 @@ def test_one_bad_rollout_among_good_ones_leaves_them_alone() -> None:
     assert num_trained == 4
 
 
-def test_a_nan_reward_is_no_score() -> None:
+def test_a_nan_reward_gives_no_score() -> None:
     outcome, num_trained = step_on([a_rollout("p", i, "4") for i in range(8)], own="not_a_number")
     assert (outcome.metrics["num_no_reward"], num_trained) == (8, 0)
     with pytest.raises(ValueError, match="rewards must be finite"):

@@ -47,7 +47,7 @@ def test_a_good_call_gives_code_and_stdin() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "it is 4</reason><answer>4</answer>", "</tool_call> only", "<tools>"])
-def test_a_turn_without_a_call_asks_for_nothing(text: str) -> None:
+def test_a_turn_without_a_call_has_no_call(text: str) -> None:
     assert parse_turn(text, "run") == ParsedTurn(call=CallKind.NONE)
 
 

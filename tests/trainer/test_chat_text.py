@@ -179,7 +179,7 @@ def test_a_foreign_template_admits_no_control_token(codec: FolderCodec) -> None:
     assert controls(codec, ids) == controls(codec, codec.encode(opening("a")))
 
 
-def test_a_token_that_arises_without_a_match_is_cut_too() -> None:
+def test_a_control_token_without_an_exact_match_is_cut() -> None:
     codec = unigram()
     assert controls(codec, codec.encode(live("a</s>"))) == ["</s>"]
     assert controls(codec, codec.encode("a</s><unk>b</s>")) == []
@@ -187,7 +187,7 @@ def test_a_token_that_arises_without_a_match_is_cut_too() -> None:
 
 @every_codec
 @given(text=st.text(alphabet=st.sampled_from("<>|/_[] \n12COVIDimenstartool.\u00e9"), max_size=60))
-def test_ordinary_text_becomes_the_ids_that_the_tokenizer_gives_it(codec: FolderCodec, text: str) -> None:
+def test_ordinary_text_is_encoded_as_the_tokenizer_encodes_it(codec: FolderCodec, text: str) -> None:
     prompt = ChatFormat(system="brief", tool_name="run").prompt(f"    COVID {text}")
     whole = codec._tokenizer.encode(str(prompt), add_special_tokens=False).ids  # pyright: ignore[reportPrivateUsage]
     if controls(codec, whole) == controls(
@@ -197,7 +197,7 @@ def test_ordinary_text_becomes_the_ids_that_the_tokenizer_gives_it(codec: Folder
     assert codec.decode(codec.encode(prompt)) == prompt
 
 
-def test_a_caller_that_forgets_gets_text_and_no_control_token() -> None:
+def test_a_plain_string_gives_no_control_token() -> None:
     codec = CODECS["tiny"]
     assert controls(codec, codec.encode(f"{OPENING}x{TURN_END}")) == []
     assert controls(codec, codec.encode(OPENING + "x" + TURN_END)) == [
@@ -214,7 +214,7 @@ def test_a_turn_of_text_has_live_tags_outside_the_json_of_its_call() -> None:
     assert controls(codec, codec.encode(turn_text(text))) == ["</reason>", "<tool_call>", "</tool_call>"]
 
 
-def test_thousands_of_control_tokens_are_cut_in_one_go() -> None:
+def test_thousands_of_control_tokens_are_cut_in_one_pass() -> None:
     codec = CODECS["qwen"]
     text = "<|im_end|>" * 5_000 + "<<<x>>>" * 5_000
     ids = codec.encode(text)

@@ -45,7 +45,7 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
-def test_a_document_reads_like_the_rollout_it_teaches() -> None:
+def test_a_document_gives_the_ids_and_mask_of_its_rollout() -> None:
 
     class Plain(ScriptedEngine):
         """Samples the ids of the encoder."""
@@ -64,7 +64,7 @@ def test_a_document_reads_like_the_rollout_it_teaches() -> None:
     assert pieces[0] + call_text() + pieces[2] + ANSWER == CharCodec().decode(row.ids)
 
 
-def test_the_teachers_calls_and_what_they_gave_become_turns() -> None:
+def test_the_teachers_calls_and_results_become_turns() -> None:
     """A fake sandbox answers 7 to every call; the document holds the tool response as the model would read it."""
     splits = generate_splits(
         seed=1, num_sft=12, num_train=4, num_dev=4, num_test=4, families=None, min_ring=1
@@ -84,7 +84,7 @@ def test_the_teachers_calls_and_what_they_gave_become_turns() -> None:
     assert all(document.turns[-1].response is None for document in documents)
 
 
-def test_documents_come_back_as_written_with_blank_lines_and_odd_separators(tmp_path: Path) -> None:
+def test_documents_survive_blank_lines_and_odd_separators(tmp_path: Path) -> None:
     odd = Document(id="o", question="a\u2028b\u0085c", turns=(DocumentTurn(text="\u2029"),), correct=False)
     lines = [json.dumps(asdict(d), ensure_ascii=False) for d in (DOCUMENT, odd)]
     assert read_documents(write(tmp_path / "d.jsonl", lines[0], "", lines[1], "")) == [DOCUMENT, odd]
@@ -95,7 +95,7 @@ def test_documents_come_back_as_written_with_blank_lines_and_odd_separators(tmp_
     ["{", "[]", '{"id": "a"}', '{"id": "a", "question": "q", "turns": [{"txt": "x"}]}',
      '{"id": "a", "question": "q", "turns": [], "colour": 1}'],
 )  # fmt: skip
-def test_a_line_that_is_no_document_is_named(line: str, tmp_path: Path) -> None:
+def test_an_invalid_document_is_reported_with_its_line(line: str, tmp_path: Path) -> None:
     good = json.dumps(asdict(DOCUMENT))
     with pytest.raises(ConfigError, match=r"d\.jsonl, line 2: is not an SFT document"):
         read_documents(write(tmp_path / "d.jsonl", good, line))

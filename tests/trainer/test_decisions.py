@@ -217,7 +217,7 @@ def test_d19_log_ratios_are_cut_at_20_before_exp() -> None:
     assert current.grad.item() == 0.0
 
 
-def test_d20_our_failures_leave_quota_baseline_and_loss() -> None:
+def test_d20_infrastructure_failures_leave_quota_baseline_and_loss() -> None:
     lost = [Candidate(index=100 + i, reward=None) for i in range(16)]
     with_lost = select(a_group(12, 8) + lost, 16, SelectionRule(), Random(5))
     assert with_lost.kept == select(a_group(12, 8), 16, SelectionRule(), Random(5)).kept

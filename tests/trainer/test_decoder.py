@@ -56,7 +56,7 @@ def test_weights_changed_after_loading_do_not_reach_the_decoder():
     assert torch.equal(before, decoder.step(decoder.allocate(), torch.tensor([3]), torch.tensor([0])))
 
 
-def test_a_decoder_that_scores_otherwise_is_refused():
+def test_a_decoder_with_other_scores_is_refused():
     model, other = tiny_model(), tiny_model(seed=1)
     decoder = Decoder(other.state_dict(), other.config, **OPTIONS)
     with pytest.raises(ValueError, match="differ from transformers"):
@@ -92,6 +92,6 @@ def test_a_folder_without_config_is_refused(tmp_path):
         Decoder.from_folder(tmp_path, **OPTIONS)
 
 
-def test_the_vocabulary_of_the_scores_is_the_models():
+def test_the_scores_cover_the_models_vocabulary():
     decoder = Decoder.from_model(tiny_model(), **OPTIONS)
     assert decoder.step(decoder.allocate(), torch.tensor([0, 1]), torch.tensor([0, 0])).shape == (2, VOCAB)

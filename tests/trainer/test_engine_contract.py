@@ -44,7 +44,7 @@ def endpoint() -> Iterator[Engine]:
 
 @pytest.mark.parametrize("behaviour", CONTRACT, ids=lambda behaviour: behaviour.__name__)
 @pytest.mark.parametrize("opened", [scripted, local, endpoint], ids=lambda opened: opened.__name__)
-def test_an_engine_keeps_to_the_contract(
+def test_an_engine_satisfies_the_contract(
     opened: Callable[[], AbstractContextManager[Engine]], behaviour: Callable[[Engine], None]
 ) -> None:
     with opened() as engine:

@@ -77,7 +77,7 @@ def test_a_response_cut_at_the_limit_has_no_end() -> None:
 @pytest.mark.parametrize(
     "reason", ["abort", None, "content_filter", "error", "tool_calls", "", "STOP", 3, {"type": "stop"}]
 )
-def test_an_ending_that_is_neither_stop_nor_length_is_no_answer_of_the_model(
+def test_an_ending_other_than_stop_and_length_aborts_the_turn(
     reason: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(lambda body, number: choice("half an ans", reason)) as server:
@@ -88,7 +88,7 @@ def test_an_ending_that_is_neither_stop_nor_length_is_no_answer_of_the_model(
     assert repr(reason) in line
 
 
-def test_thirty_broken_requests_are_thirty_lost_samples_and_no_wrong_answer() -> None:
+def test_thirty_aborted_requests_are_thirty_lost_samples() -> None:
     problem = Problem(id="p", prompt="what is 2 + 2?", answer="4")
     tasks = [Task(problem=problem, sample=sample) for sample in range(30)]
     text = "so</reason><answer>\\boxed{5}</answer>"
@@ -110,13 +110,13 @@ def test_thirty_broken_requests_are_thirty_lost_samples_and_no_wrong_answer() ->
     assert engine.num_failed == 30
 
 
-def test_an_answer_without_any_ending_is_no_answer_of_the_model() -> None:
+def test_a_response_without_an_ending_aborts_the_turn() -> None:
     with serving(lambda body, number: {"choices": [{"text": "half"}]}) as server:
         (done,) = ask(server, "ok?").values()
     assert done.finish is Finish.ABORTED
 
 
-def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_endless_wait() -> None:
+def test_text_that_the_tokenizer_refuses_aborts_the_turn() -> None:
 
     class Choosy(CharCodec):
         def encode(self, text: str) -> list[int]:
@@ -142,7 +142,7 @@ def test_text_that_the_tokenizer_cannot_take_is_an_aborted_completion_and_no_end
 
 
 @pytest.mark.parametrize("fault", [None, 503, 429])
-def test_a_dropped_connection_and_a_busy_server_are_asked_again(fault: int | None) -> None:
+def test_a_dropped_connection_and_a_busy_server_are_retried(fault: int | None) -> None:
     with serving(lambda body, number: choice("yes") if number else fault) as server:
         (done,) = ask(server, "ok?").values()
     assert (done.finish, len(server.requests)) == (Finish.STOP, 2)
@@ -150,7 +150,7 @@ def test_a_dropped_connection_and_a_busy_server_are_asked_again(fault: int | Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [None, 500, {"choices": []}, {"choices": [{"text": 3}]}])
-def test_what_keeps_failing_is_aborted_after_few_tries_and_harms_no_other(fault: Any) -> None:
+def test_a_request_that_keeps_failing_is_aborted_after_a_few_tries(fault: Any) -> None:
     with serving(lambda body, number: fault if body["prompt"] == "bad" else choice("yes")) as server:
         done = ask(server, "bad", "good")
     assert (done["bad"].finish, done["bad"].ids) == (Finish.ABORTED, [])
@@ -159,7 +159,7 @@ def test_what_keeps_failing_is_aborted_after_few_tries_and_harms_no_other(fault:
 
 
 @pytest.mark.slow
-def test_a_server_that_stalls_is_a_time_out_and_no_score() -> None:
+def test_a_stalled_server_is_a_time_out() -> None:
     release = threading.Event()
 
     def stall(body: dict[str, Any], number: int) -> Any:
@@ -171,7 +171,7 @@ def test_a_server_that_stalls_is_a_time_out_and_no_score() -> None:
     assert done.finish is Finish.ABORTED
 
 
-def test_a_server_that_is_gone_is_one_clear_line() -> None:
+def test_an_absent_server_is_one_line() -> None:
     with serving(lambda body, number: choice("yes")) as server:
         base = server.base
     with pytest.raises(
@@ -181,7 +181,7 @@ def test_a_server_that_is_gone_is_one_clear_line() -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_away_ends_the_evaluation_and_gives_no_score() -> None:
+def test_a_server_that_disappears_ends_the_evaluation() -> None:
     server = Server(lambda body, number: None)
     codec = CharCodec()
     with EndpointEngine.open(server.base, codec=codec) as engine:

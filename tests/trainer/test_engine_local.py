@@ -128,7 +128,7 @@ def test_top_p_narrows_the_draw_and_leaves_the_log_prob_of_the_full_softmax():
 # --- streams -----------------------------------------------------------------------------------------------
 
 
-def test_what_a_seed_draws_does_not_depend_on_the_batch():
+def test_the_draws_of_a_seed_do_not_depend_on_the_batch():
     alone = run(engine(FixedScores()), request("a", seed=77, max_new=40))["a"]
     others = [request(f"o{i}", seed=i, max_new=1 + 5 * (i % 11)) for i in range(60)]
     made = engine(FixedScores())
@@ -190,7 +190,7 @@ def test_max_new_tokens_end_the_turn_by_length():
     assert len(completion.ids) == len(completion.logprobs) == 4
 
 
-def test_leaving_and_coming_back_equals_decoding_without_a_pause():
+def test_decoding_with_a_pause_equals_decoding_without_one():
     model = tiny_model()
     made = engine(model)
     first = run(made, request("a", seed=1, max_new=6), *[request(f"o{i}", seed=9 + i) for i in range(5)])["a"]
@@ -205,7 +205,7 @@ def test_leaving_and_coming_back_equals_decoding_without_a_pause():
     torch.testing.assert_close(torch.tensor(second.logprobs), torch.tensor(fresh.logprobs), rtol=0, atol=1e-5)
 
 
-def test_a_context_that_does_not_continue_the_cache_is_computed_afresh():
+def test_a_context_that_does_not_continue_the_cache_is_recomputed():
     model = tiny_model()
     made = engine(model)
     run(made, request("a", seed=1))
@@ -244,7 +244,7 @@ def test_resetting_the_prefix_cache_computes_everything_again():
     assert made.num_prefilled == 2 * before
 
 
-def test_a_reset_in_the_middle_of_a_turn_goes_on_where_it_was():
+def test_a_turn_survives_a_reset_of_the_cache():
     model = tiny_model()
     straight = run(engine(model), request("a", seed=5, max_new=12))["a"]
     made = engine(model)
@@ -344,7 +344,7 @@ def test_iterations_are_counted_idle_or_not():
     assert made.iteration == 4
 
 
-def test_rows_that_end_at_different_times_are_compacted_without_harm():
+def test_rows_that_end_at_different_times_survive_compaction():
     model = tiny_model()
     requests = [
         request(f"s{i:02}", [1 + i % 7] * (3 + i % 5), seed=i, max_new=1 + (i * 7) % 23) for i in range(50)

@@ -122,7 +122,9 @@ class TestEngine:
     pytestmark = needs_vllm
 
     @pytest.mark.parametrize("behaviour", CONTRACT, ids=lambda behaviour: behaviour.__name__)
-    def test_it_keeps_to_the_contract(self, engine: WarmEngine, behaviour: Callable[[Engine], None]) -> None:
+    def test_the_engine_satisfies_the_contract(
+        self, engine: WarmEngine, behaviour: Callable[[Engine], None]
+    ) -> None:
         behaviour(engine)
 
     def test_log_probs_are_those_of_the_transformers_module(
@@ -145,7 +147,7 @@ class TestEngine:
         assert (stopped.finish, stopped.ids) == (Finish.STOP, free.ids[:4])
         assert stopped.logprobs == pytest.approx(free.logprobs[:4], abs=1e-5)
 
-    def test_an_aborted_request_ends_once_with_what_it_has(self, engine: WarmEngine) -> None:
+    def test_an_aborted_request_ends_once_with_its_tokens(self, engine: WarmEngine) -> None:
         engine.submit(request("a", max_new=300))
         while not engine.report().running:
             assert engine.advance() == []
@@ -178,17 +180,17 @@ class TestEngine:
             ({"temperature": 0.001}, "from 0.01 to 2"),
         ],
     )
-    def test_what_vllm_would_end_on_or_cut_is_refused(
+    def test_requests_that_vllm_would_end_on_or_cut_are_refused(
         self, engine: WarmEngine, changes: dict, message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):
             engine.submit(request("a", **changes))
 
-    def test_new_weights_replace_the_old_ones_whole(self, engine: WarmEngine, checkpoint: Path) -> None:
+    def test_new_weights_replace_the_old_ones_completely(self, engine: WarmEngine, checkpoint: Path) -> None:
         new = moved(checkpoint)
         assert ratio_after(engine, checkpoint, dict(new.named_parameters()), new) <= 1e-3
 
-    def test_a_stale_prefix_cache_is_seen(self, engine: WarmEngine, checkpoint: Path) -> None:
+    def test_a_stale_prefix_cache_is_detected(self, engine: WarmEngine, checkpoint: Path) -> None:
         new = moved(checkpoint)
         engine.keeps_cache = True
         try:
@@ -196,7 +198,7 @@ class TestEngine:
         finally:
             engine.keeps_cache = False
 
-    def test_a_stale_head_is_seen(self, engine: WarmEngine, checkpoint: Path) -> None:
+    def test_a_stale_head_is_detected(self, engine: WarmEngine, checkpoint: Path) -> None:
         new = moved(checkpoint)
         old_head = head_weight(load_model(checkpoint, torch.device("cpu")))
         weights = {**dict(new.named_parameters()), HEAD: old_head}

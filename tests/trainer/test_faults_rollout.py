@@ -107,7 +107,7 @@ def test_b28_a_cut_answer_is_a_length_stop_and_a_cut_call_is_no_parse_error() ->
     assert [turn.call for turn in trajectory.turns] == [CallKind.NONE]
 
 
-def test_b30_every_turn_of_every_sample_has_a_seed_of_its_own() -> None:
+def test_b30_every_turn_of_every_sample_has_its_own_seed() -> None:
     engine = ScriptedEngine(TWO_TURNS)
     roll(engine, num_samples=16)
     seeds = [request.seed for request in engine.requests]
@@ -148,7 +148,7 @@ def test_the_call_of_the_last_allowed_turn_is_not_run() -> None:
     assert [turn.result is None for turn in trajectory.turns] == [False, True]
 
 
-def test_further_calls_of_one_turn_are_answered_in_words_and_not_run() -> None:
+def test_further_calls_of_one_turn_get_a_message_and_do_not_run() -> None:
     tool = ScriptedTool()
     two_calls = call_text().removesuffix(TURN_END) + call_text().removeprefix("x</reason>")
     (trajectory,) = roll(ScriptedEngine(script(two_calls, ANSWER)), tool)

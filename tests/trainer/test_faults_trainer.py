@@ -201,7 +201,7 @@ def test_b46_two_updates_equal_one_save_load_and_another_bit_for_bit(
         assert torch.equal(a, b), name
 
 
-def test_b44_what_is_exported_is_each_parameter_of_the_model_tied_ones_once(checkpoint: Path) -> None:
+def test_b44_the_export_holds_each_parameter_once(checkpoint: Path) -> None:
     trainer = GrpoTrainer(checkpoint, objective(), CPU)
     trainer.update(UpdateBatch(rows=rows(), lr=1e-2))
     weights = trainer.export_weights()
@@ -278,7 +278,7 @@ def test_b40_alarms_name_a_vanished_or_runaway_tool() -> None:
     assert outcome.metrics["repeated_call_frac"] == 1.0
 
 
-def test_warm_up_counts_steps_and_starts_anew_only_with_the_optimizer() -> None:
+def test_warm_up_counts_steps_and_restarts_only_with_the_optimizer() -> None:
     """Paper: constant rate after a linear warm-up of 20 rollout steps; stage 3 resets the optimizer."""
     group = [a_rollout("p", i, "4" if i % 2 else "5") for i in range(8)]
     for first_step, name, expected in ((0, "rl1", 0.25), (10, "rl2", 1.0), (10, "rl3", 0.25)):

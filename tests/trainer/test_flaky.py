@@ -24,7 +24,7 @@ def statuses(fail_frac: float, count: int = 2000) -> list[Status]:
     return [tool.submit(call).result().status for call in calls]
 
 
-def test_the_share_is_the_one_asked_for_and_repeats() -> None:
+def test_the_share_matches_its_setting_and_repeats() -> None:
     found = statuses(0.2)
     assert abs(found.count(Status.ERROR) / len(found) - 0.2) < 0.03
     assert found == statuses(0.2)

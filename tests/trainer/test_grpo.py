@@ -102,7 +102,7 @@ def test_later_updates_of_a_step_are_measured_against_the_old_log_probs(tiny_che
     assert forgotten.sums.max_abs_dlogp < 1e-6
 
 
-def test_an_update_raises_what_was_good_and_lowers_what_was_bad(tiny_checkpoint: Path) -> None:
+def test_an_update_raises_good_rollouts_and_lowers_bad_ones(tiny_checkpoint: Path) -> None:
     trainer = trainer_of(tiny_checkpoint)
     before = trainer.logprobs(ragged())
     for _ in range(3):
@@ -126,7 +126,7 @@ def test_a_log_prob_that_is_not_finite_is_refused_before_the_weights_move(
     assert same(before, weights(trainer))
 
 
-def test_the_next_stage_can_take_over_the_optimizer_alone(tiny_checkpoint: Path, tmp_path: Path) -> None:
+def test_the_next_stage_can_load_the_optimizer_alone(tiny_checkpoint: Path, tmp_path: Path) -> None:
     first = trainer_of(tiny_checkpoint)
     first.update(UpdateBatch(rows=ragged(), lr=1e-3))
     first.save(tmp_path)

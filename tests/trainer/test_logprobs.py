@@ -70,7 +70,7 @@ def test_temperature_divides_logits_not_log_probs() -> None:
     assert total.tolist() == pytest.approx([1.0] * S, abs=1e-12)
 
 
-def test_entropy_is_detached_unless_asked_for() -> None:
+def test_entropy_is_detached_by_default() -> None:
     hidden, head, target = data()
     hidden.requires_grad_()
     assert not token_scores(hidden, head, target).entropy_S.requires_grad
@@ -86,7 +86,7 @@ def test_the_backward_pass_can_run_twice(path: Callable[..., TokenScores]) -> No
     assert torch.equal(first, torch.autograd.grad(total, hidden)[0])
 
 
-def test_only_the_gradients_asked_for_are_made() -> None:
+def test_only_requested_gradients_are_computed() -> None:
     hidden, head, target = data()
     head.requires_grad_()
     CHUNKED(hidden, head, target).logprob_S.sum().backward()
@@ -117,7 +117,7 @@ def test_huge_logits_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("path", [CHUNKED, KEPT], ids=["chunked", "kept"])
-def test_no_target_at_all_gives_empty_scores_and_zero_gradients(path: Callable[..., TokenScores]) -> None:
+def test_no_target_gives_empty_scores_and_zero_gradients(path: Callable[..., TokenScores]) -> None:
     """B8, B42: the padding micro-batch of a light rank runs the same graph."""
     hidden, head = torch.zeros(0, H, requires_grad=True), torch.randn(V, H, requires_grad=True)
     scores = path(hidden, head, torch.zeros(0, dtype=torch.long))

@@ -46,13 +46,13 @@ CUT = a_rollout(a_turn(1, 11), reward=0.0, stop=StopReason.LENGTH)
 LOST = a_rollout(a_turn(1, 2, CallKind.EXECUTED), reward=None, stop=StopReason.ABORTED)
 
 
-def test_calls_are_the_models_mistakes_and_what_ran() -> None:
+def test_calls_are_failed_and_executed_ones() -> None:
     mistakes = a_rollout(a_turn(1, 2, CallKind.PARSE_ERROR), a_turn(3, 4, CallKind.UNKNOWN_TOOL))
     counts = [len(t.calls) for t in (mistakes, RECOVERED, LOOPED, CUT, LOST)]
     assert counts == [2, 2, 2, 0, 0]
 
 
-def test_each_quantity_of_a_small_batch_is_what_counting_gives() -> None:
+def test_each_metric_of_a_small_batch_equals_a_hand_count() -> None:
     metrics = rollout_metrics([RECOVERED, LOOPED, CUT, LOST])
     expected = {
         "num_rollouts": 4, "num_graded": 3, "num_aborted": 1, "num_sampled_tokens": 8 + 6 + 10 + 1, "num_tool_calls": 4,
@@ -68,14 +68,14 @@ def test_each_quantity_of_a_small_batch_is_what_counting_gives() -> None:
     assert metrics == pytest.approx(expected)
 
 
-def test_a_quantity_without_a_case_is_left_out_and_not_zero() -> None:
+def test_a_metric_without_a_case_is_absent_and_not_zero() -> None:
     metrics = rollout_metrics([LOST])
     assert metrics["num_graded"] == 0
     assert not {"accuracy", "tool_error_frac", "response_len_correct_mean", "recovery_frac"} & set(metrics)
     assert rollout_metrics([])["num_rollouts"] == 0
 
 
-def test_rollouts_that_were_lost_or_never_asked_change_no_mean() -> None:
+def test_lost_and_unfit_rollouts_change_no_mean() -> None:
     played = [RECOVERED, LOOPED, CUT]
     unasked = a_rollout(reward=None, stop=StopReason.CONTEXT)
     lost_late = a_rollout(
@@ -99,12 +99,12 @@ def test_rollouts_that_were_lost_or_never_asked_change_no_mean() -> None:
     assert any("the sandbox lost more calls than it ran" in line for line in lines)
 
 
-def test_a_call_that_is_not_run_at_the_turn_limit_is_no_missing_call() -> None:
+def test_a_call_at_the_turn_limit_counts_as_a_call() -> None:
     last = a_rollout(a_turn(1, 3, CallKind.EXECUTED, code="a"), reward=0.0, stop=StopReason.MAX_TURNS)
     assert rollout_metrics([last])["no_tool_frac"] == 0.0
 
 
-def test_turns_with_neither_call_nor_answer_and_calls_that_do_not_parse_have_their_shares() -> None:
+def test_idle_turns_and_parse_errors_have_their_shares() -> None:
     def silent(start: int, end: int) -> Turn:
         return Turn(text="so it is</reason>", start=start, end=end, call=CallKind.NONE)
 
@@ -122,7 +122,7 @@ def test_turns_with_neither_call_nor_answer_and_calls_that_do_not_parse_have_the
     assert [line.split(" =")[0] for line in alarms(metrics)] == ["parse_error_frac"]
 
 
-def test_groups_count_by_what_their_graded_rollouts_earned() -> None:
+def test_groups_count_by_their_graded_rewards() -> None:
     right, wrong, lost = a_rollout(a_turn(1, 2)), a_rollout(a_turn(1, 2), reward=0.0), LOST
     metrics = group_metrics([[right, lost], [right, wrong], [wrong, wrong], [wrong, right], [lost, lost]])
     assert metrics == {"groups_all_right_frac": 0.25, "groups_all_wrong_frac": 0.25, "groups_mixed_frac": 0.5}

@@ -69,7 +69,7 @@ def test_clip_table_of_ratio_and_sign(
 
 
 @pytest.mark.parametrize(("ratio", "advantage"), [(2.0, 1.0), (0.5, -1.0)])
-def test_a_ratio_exactly_at_its_bound_still_pulls(ratio: float, advantage: float) -> None:
+def test_a_ratio_exactly_at_its_bound_has_a_gradient(ratio: float, advantage: float) -> None:
     _, gradient, sums = one_token(ratio, advantage, Clip(low=0.5, high=1.0))
     assert gradient == -ratio * advantage
     assert (sums.num_clipped_low, sums.num_clipped_high) == (0, 0)
@@ -203,7 +203,7 @@ def test_release_weights_are_a_row_weighted_mean_of_micro_batch_means() -> None:
 
 
 @pytest.mark.parametrize("micro_batches", [[], [[0]], [[0, 1], [1]], [[0, 2]]])
-def test_release_weights_refuse_a_plan_that_is_no_partition(micro_batches: list[list[int]]) -> None:
+def test_release_weights_require_a_partition(micro_batches: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="each of the 2 rows once"):
         row_weights(RELEASE, [1, 1], ["a", "a"], micro_batches)
 

@@ -134,7 +134,7 @@ def test_warm_up_is_linear_and_reaches_the_peak_at_its_last_update() -> None:
     assert lr_factor(1, 100, 0, "constant") == 1.0
 
 
-def test_cosine_ends_at_nothing_and_the_trapezoid_at_two_percent() -> None:
+def test_cosine_ends_at_zero_and_the_trapezoid_at_two_percent() -> None:
     cosine = [lr_factor(update, 50, 2, "cosine") for update in range(2, 51)]
     assert cosine[0] == 1.0
     assert cosine[24] == pytest.approx(0.5)

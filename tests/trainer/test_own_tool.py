@@ -59,7 +59,7 @@ def test_calls_of_the_tool_run_in_the_sandbox_and_their_results_are_shown(config
 
 
 @pytest.mark.parametrize("is_fixed", [True, False])
-def test_equal_calls_are_shared_only_where_addresses_are_equal_too(
+def test_equal_calls_are_shared_only_with_equal_addresses(
     config, is_fixed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise two runs of a pure program may print, or sort by, different addresses."""
@@ -81,14 +81,14 @@ def test_a_deterministic_run_records_calls_near_their_limit(
     assert runtime.folder.near_limit_calls.exists() is is_deterministic
 
 
-def test_arguments_that_are_no_object_are_the_models_mistake() -> None:
+def test_arguments_that_are_not_an_object_are_the_models_error() -> None:
     parsed = parse_user_call(call("[12]"), "count_divisors")
     assert (parsed.call, "arguments (object)" in parsed.error) == (CallKind.PARSE_ERROR, True)
     assert parse_user_call(call('{"n": 1}', name="other"), "count_divisors").call is CallKind.UNKNOWN_TOOL
 
 
 @pytest.mark.parametrize("module", ["no_such_tool", "json"])
-def test_a_module_that_is_no_tool_is_refused_in_one_line(module: str) -> None:
+def test_an_invalid_tool_module_is_refused_in_one_line(module: str) -> None:
     with pytest.raises(
         ConfigError, match=r"rollout\.tool\.own = .*NAME, DESCRIPTION, PARAMETERS and run"
     ) as refused:
@@ -96,6 +96,6 @@ def test_a_module_that_is_no_tool_is_refused_in_one_line(module: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_without_a_tool_of_ones_own_it_is_the_python_tool() -> None:
+def test_the_default_tool_is_python() -> None:
     rollout = resolve().rollout
     assert rollout_chat(rollout).tool_name == rollout.tool.name

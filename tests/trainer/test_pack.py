@@ -258,7 +258,7 @@ def test_ranks_share_the_cells_of_one_large_prompt_evenly(num_ranks: int) -> Non
 
 
 @given(grouped_rows)
-def test_rows_of_a_shared_layout_see_their_own_tokens_in_order_and_no_others(rows: list[Row]) -> None:
+def test_rows_of_a_shared_layout_attend_to_their_own_tokens_only(rows: list[Row]) -> None:
     indices = list(range(len(rows)))
     batch = pack(rows, indices, share=True)
     ids, positions = batch.ids.reshape(-1), batch.position_ids.reshape(-1)
@@ -279,7 +279,7 @@ def test_rows_of_a_shared_layout_see_their_own_tokens_in_order_and_no_others(row
     assert flat(batch) == flat(pack(rows, indices))
 
 
-def test_a_prompt_that_one_row_has_is_laid_within_its_row() -> None:
+def test_a_prompt_of_one_row_stays_within_its_row() -> None:
     rows = [a_row([1, 2, 3], [2]), a_row([4, 5, 6], [1, 2]), a_row([4, 8], [1])]
     batch = pack(rows, [0, 1, 2], share=True)
     assert batch.ids.tolist() == [[1, 2, 3, 4, 5, 6, 8]]

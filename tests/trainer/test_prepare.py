@@ -30,7 +30,7 @@ def refusal(path: Path, *lines: str) -> str:
     return str(caught.value)
 
 
-def test_problems_come_back_as_written_whatever_they_hold(tmp_path: Path) -> None:
+def test_problems_with_any_text_survive_a_round_trip(tmp_path: Path) -> None:
     problems = [
         Problem(
             id="a",
@@ -59,7 +59,7 @@ def test_problems_come_back_as_written_whatever_they_hold(tmp_path: Path) -> Non
         (json.dumps(GOOD), "two problems are called 'a'"),
     ],
 )
-def test_a_wrong_line_is_named_with_what_it_lacks(line: str, message: str, tmp_path: Path) -> None:
+def test_a_wrong_line_is_reported_with_its_fault(line: str, message: str, tmp_path: Path) -> None:
     line = refusal(tmp_path / "p.jsonl", json.dumps(GOOD), line)
     assert message in line
     assert "p.jsonl" in line

@@ -125,18 +125,18 @@ def test_no_problem_occurs_twice(splits):
     assert (count.exact, count.params) == (0, 0)
 
 
-def test_duplicates_are_counted_when_there_are_some(splits):
+def test_duplicates_are_counted(splits):
     again = Splits(**{s: getattr(splits, s) for s in SPLITS} | {"dev": splits.dev + splits.sft[:3]})
     count = again.count_duplicates()
     assert (count.exact, count.params) == (3, 3)
 
 
-def test_splits_have_the_sizes_asked_for(splits):
+def test_splits_have_the_requested_sizes(splits):
     assert [len(getattr(splits, s)) for s in SPLITS] == [3000, 600, 200, 400, 400, 400]
     assert all(p.split == s for s in SPLITS for p in getattr(splits, s))
 
 
-def test_rings_hold_only_what_they_promise(splits):
+def test_rings_hold_only_their_own_problems(splits):
     trained = {f.key for f in IN_DISTRIBUTION}
     held_out = {f.key for f in HELD_OUT_PAIRS}
     for split in ("sft", "train", "dev", "numbers"):
@@ -156,7 +156,7 @@ def test_wordings_of_the_family_ring_occur_nowhere_else(splits):
     assert elsewhere.isdisjoint(skeleton(p.prompt) for p in splits.family)
 
 
-def test_levels_come_in_the_shares_asked_for(splits):
+def test_levels_have_the_requested_shares(splits):
     shares = [sum(p.level == level for p in splits.sft) / 3000 for level in (1, 2, 3, 4)]
     assert shares == pytest.approx([0.42, 0.19, 0.33, 0.06], abs=0.001)
 
@@ -257,7 +257,7 @@ def test_a_negative_size_is_refused():
         generate_splits(seed=0, num_sft=1, num_train=1, num_dev=-1, num_test=400)
 
 
-def test_a_problem_from_elsewhere_cannot_be_taught():
+def test_a_foreign_problem_cannot_be_taught():
     problem = make_problem(find_family("lcm"), (30, 12), split="dev")
     from dataclasses import replace
 

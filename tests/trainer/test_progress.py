@@ -13,7 +13,7 @@ import pytest
 from trainer.jobs.progress import Progress
 
 
-def test_a_log_gets_whole_lines_at_the_beginning_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_gets_complete_lines_at_the_start_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress.show("rl1", 10, 4) as progress:
         for _ in range(6):
             progress.advance(note="acc 0.5")

@@ -42,7 +42,7 @@ def a_rollout(text: str, stop: StopReason = StopReason.ANSWER) -> Trajectory:
 
 
 @pytest.mark.parametrize("grader", ["strict", "rstar_compat"])
-def test_without_a_function_of_ones_own_the_configured_grader_decides(grader: str) -> None:
+def test_without_a_users_function_the_grader_decides(grader: str) -> None:
     reward = reward_function(objective(grader=grader))
     boxed = reward(PROBLEM, a_rollout("</reason><answer>\\boxed{4}</answer>"))
     assert (boxed.verdict, boxed.grader) == (VerdictKind.CORRECT, grader)
@@ -69,7 +69,7 @@ def own() -> Iterator[Callable[..., UserReward]]:
         reward.close()
 
 
-def test_a_function_of_ones_own_is_found_by_name() -> None:
+def test_a_users_function_is_found_by_name() -> None:
     reward = reward_function(objective(reward=f"{EXAMPLES}:by_answer"))
     assert reward(PROBLEM, a_rollout("4")).verdict is VerdictKind.CORRECT
     assert reward(PROBLEM, a_rollout("5")).verdict is VerdictKind.WRONG
@@ -105,9 +105,7 @@ def test_a_fault_of_a_reward_is_an_infrastructure_failure(name: str, message: st
         assert len(verdict.rule) <= 200
 
 
-def test_a_reward_that_hangs_is_killed_with_its_children_and_asked_again(
-    tmp_path: Path, own: Callable
-) -> None:
+def test_a_reward_that_hangs_is_killed_with_its_children_and_restarted(tmp_path: Path, own: Callable) -> None:
     """B37, B39: a busy loop ends at the limit, no process is left, the other rollouts are graded."""
     reward = own("hanging_on_sample_3", limit_s=1.0)
     problem = replace(PROBLEM, params=str(tmp_path / "pid"))
@@ -123,7 +121,7 @@ def test_a_reward_that_hangs_is_killed_with_its_children_and_asked_again(
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
-def test_a_reward_that_hangs_time_after_time_ends_the_job_with_one_line(own: Callable) -> None:
+def test_a_reward_that_hangs_repeatedly_ends_the_job_with_one_line(own: Callable) -> None:
     reward = own("always_hanging", limit_s=0.2)
     for _ in range(MOST_HANGS_IN_A_ROW - 1):
         assert reward(PROBLEM, a_rollout("4")).verdict is VerdictKind.INFRA_FAILED

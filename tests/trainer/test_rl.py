@@ -58,7 +58,7 @@ def test_the_journal_and_the_file_of_trajectories_can_hold_a_step(
     assert read_parquet(tmp_path / "t.parquet") == outcome.trajectories
 
 
-def test_a_later_stage_goes_on_where_the_one_before_stopped(tiny_checkpoint: Path) -> None:
+def test_a_later_stage_continues_with_the_next_problems(tiny_checkpoint: Path) -> None:
     seen = []
     for first in (0, 1):
         stage = replace(real_stage(tiny_checkpoint), first_step=first)
@@ -68,7 +68,7 @@ def test_a_later_stage_goes_on_where_the_one_before_stopped(tiny_checkpoint: Pat
     assert not seen[0] & seen[1]
 
 
-def test_filtered_overlong_rollouts_are_wrong_answers_of_nobodys_fault(tiny_checkpoint: Path) -> None:
+def test_filtered_overlong_rollouts_are_wrong_but_not_lost(tiny_checkpoint: Path) -> None:
     outcomes = {
         overlong: real_stage(tiny_checkpoint, even_ids, f"objective.overlong={overlong}").step(1)
         for overlong in ("penalise", "filter")
@@ -107,7 +107,7 @@ def test_several_updates_a_step_split_it_by_groups_and_keep_the_old_log_probs(ti
     assert outcome.metrics["mismatch_abs_max"] < 1e-4
 
 
-def test_whole_groups_are_dealt_to_updates_and_every_row_once() -> None:
+def test_whole_groups_go_to_updates_and_every_row_once() -> None:
     rows = [
         Row(ids=[0, 1], mask=[False, True], logprob=[0.0, -1.0], advantage=0.0, group=group)
         for group in "abacbdd"

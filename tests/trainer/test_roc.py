@@ -75,7 +75,7 @@ def test_p_err_of_one_call_by_status(status: Status) -> None:
     ],
     ids=["none", "no turns", "parse", "unknown", "half", "third", "lost", "lost and timeout", "last not run"],
 )
-def test_p_err_counts_what_really_happened(turns: list[Turn], expected: float) -> None:
+def test_p_err_counts_outcomes_of_calls(turns: list[Turn], expected: float) -> None:
     assert p_err([*turns]) == expected
 
 
@@ -176,7 +176,7 @@ def test_a_group_without_spread_is_rejected_whole(rule: SelectionRule, rewards: 
     assert list(selection.reasons) == expected
 
 
-def test_rollouts_without_reward_change_nothing_for_the_others() -> None:
+def test_rollouts_without_reward_do_not_affect_the_others() -> None:
     """B17, B38: they change neither quota nor draw."""
     group = a_group(12, 8)
     lost = [Candidate(index=100 + i, reward=None) for i in range(5)]
@@ -258,7 +258,7 @@ def test_positives_are_drawn_with_the_stated_weights(rule: SelectionRule, weight
     assert chi_square < 20.5  # 99.9% of chi-square with 5 degrees of freedom
 
 
-def test_negatives_are_drawn_uniformly_whatever_their_penalty() -> None:
+def test_negatives_are_drawn_uniformly_for_any_penalty() -> None:
     """Paper: keep diverse failures; sorting negatives by penalty was a fault of the release."""
     group = a_group(4, 4)
     rng, num_draws = Random(12), 4000

@@ -200,7 +200,7 @@ def test_failed_calls_of_the_model_get_a_message_and_the_rollout_continues() -> 
     assert f"no tool named 'ls'; use {TOOL}" in text
 
 
-def test_what_the_trajectory_keeps_of_a_result_has_no_clock() -> None:
+def test_a_stored_result_has_no_clock() -> None:
     class Timed(ScriptedTool):
         def submit(self, call: ToolCall) -> Future[ToolResult]:
             future: Future[ToolResult] = Future()
@@ -217,7 +217,7 @@ def test_what_the_trajectory_keeps_of_a_result_has_no_clock() -> None:
     assert (clock.cpu_s, clock.queue_s) == (0.5, 0.25)
 
 
-def test_a_call_carries_limits_a_seed_of_its_own_and_no_session() -> None:
+def test_a_call_holds_limits_its_own_seed_and_no_session() -> None:
     tool = ScriptedTool()
     roll(ScriptedEngine(script(call_text("1"), call_text("2"), ANSWER)), tool)
     assert [call.code for call in tool.calls] == ["1", "2"]
@@ -243,7 +243,7 @@ def test_each_lost_call_is_retried_up_to_a_limit_and_then_aborts(status: Status)
     assert trajectory.turns[0].result is None
 
 
-def test_a_lost_session_is_never_tried_again() -> None:
+def test_a_lost_session_is_never_retried() -> None:
     tool = ScriptedTool(statuses=[Status.SESSION_LOST])
     (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)), tool)
     assert (trajectory.stop, len(tool.calls)) == (StopReason.ABORTED, 1)
@@ -259,7 +259,7 @@ def test_a_turn_that_the_engine_aborts_aborts_the_rollout() -> None:
     assert trajectory.turns[0].call is CallKind.NONE
 
 
-def test_two_rollouts_of_one_name_are_refused() -> None:
+def test_two_rollouts_with_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="problem ids must be unique"):
         list(a_loop(ScriptedEngine(script(ANSWER))).run(tasks() * 2))
 
@@ -274,7 +274,7 @@ def test_a_tokenizer_that_splits_the_end_of_turn_is_refused() -> None:
         replace(loop, codec=Splitting())
 
 
-def test_a_policy_that_admits_nothing_is_an_error_and_no_hang() -> None:
+def test_a_policy_that_admits_nothing_is_an_error() -> None:
     class AdmitNone(AdmitAll):
         def on_arrive(self, arrival: object, t: float) -> list:
             return []
@@ -310,7 +310,7 @@ def deterministic(latency: Callable[[ToolCall], int]) -> tuple[list[Rollout], li
     return run(loop, num=5), engine.batches
 
 
-def test_deterministic_rollouts_make_the_same_batches_whatever_the_tool_takes() -> None:
+def test_deterministic_rollouts_make_the_same_batches_for_any_tool_time() -> None:
     """Results, batches and trajectories do not depend on the time of a tool's answer."""
     at_once = deterministic(lambda call: 0)
     never_early = deterministic(lambda call: 10**9)
@@ -319,7 +319,7 @@ def test_deterministic_rollouts_make_the_same_batches_whatever_the_tool_takes() 
     assert at_once[0][0].sample == 0
 
 
-def test_a_deterministic_rollout_rejoins_so_many_cycles_after_it_left() -> None:
+def test_a_deterministic_rollout_rejoins_after_a_fixed_number_of_cycles() -> None:
     """Sample 1 leaves after the first iteration and misses the next two; sample 0 decodes for six more."""
 
     class Long(OneAtATime):
@@ -338,7 +338,7 @@ def test_a_deterministic_rollout_rejoins_so_many_cycles_after_it_left() -> None:
     assert present == [True, False, False, True, False, False]
 
 
-def test_without_determinism_others_go_on_while_a_tool_runs() -> None:
+def test_without_determinism_others_continue_while_a_tool_runs() -> None:
     """Sample 1's call outlasts all turns of the others: it ends last, and no rollout waits for it."""
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_turns=9)
@@ -359,7 +359,7 @@ def test_results_do_not_depend_on_determinism_when_the_engine_is_exact() -> None
     assert ids == {t.sample: t.ids for t in deterministic(lambda call: 0)[0]}
 
 
-def test_an_engine_of_small_cache_serves_all_and_every_session_is_released() -> None:
+def test_an_engine_with_a_small_cache_serves_all_and_releases_every_session() -> None:
     engine = OneAtATime(varied)
     loop = a_loop(engine, max_response=1000, max_turns=9)
     loop.policy = KvBudgetPolicy(capacities=[2200])
@@ -392,7 +392,7 @@ def test_a_session_of_the_stateful_tool_is_named_after_its_rollout_and_closed_on
     assert sorted(tool.closed) == ["rl1/5/p/1", "rl1/5/p/2"]
 
 
-def test_several_engines_each_get_what_the_policy_sends_them() -> None:
+def test_each_engine_gets_the_turns_that_the_policy_sends_it() -> None:
     class ByParity(AdmitAll):
         def on_arrive(self, arrival: object, t: float) -> list:
             (assignment,) = super().on_arrive(arrival, t)  # pyright: ignore[reportArgumentType]

@@ -66,7 +66,7 @@ def run(loop: RolloutLoop, num: int, of: str = "p") -> list[tuple[Rollout, Rollo
     return list(loop.run([Task(problem=problem, sample=sample, step=5) for sample in range(num)]))
 
 
-def test_a_rollout_on_a_fast_engine_takes_the_time_of_the_fast_one() -> None:
+def test_a_rollout_on_a_fast_engine_does_not_wait_for_a_slow_one() -> None:
     tool = ScriptedTool(after_s=0.5)
     fast = TimedEngine(TWO_CALLS, clock=tool.wake, turn_s=1.0)
     slow = TimedEngine(TWO_CALLS, clock=tool.wake, turn_s=50.0)
@@ -88,7 +88,7 @@ def test_a_rollout_that_moves_releases_the_engine_that_it_leaves() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_rollouts_of_an_engine_that_dies_end_on_the_others_from_the_ids_they_had(
+def test_rollouts_of_a_lost_engine_continue_on_the_others(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool = ScriptedTool(after_s=0.3)
@@ -179,7 +179,7 @@ def test_an_engine_that_raises_at_a_report_or_a_release_is_lost_like_any_other(
     assert list(loop.lost) == [0]
 
 
-def test_a_lost_call_is_tried_again_after_a_pause_in_which_others_go_on() -> None:
+def test_a_lost_call_is_retried_after_a_pause_without_blocking_others() -> None:
     tool = ScriptedTool(statuses=[Status.LOST, Status.LOST])
     engine = ScriptedEngine(
         lambda session, turn: call_text() if session.endswith("0") and not turn else ANSWER

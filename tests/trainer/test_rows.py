@@ -46,7 +46,7 @@ def test_a_row_is_the_trajectory_as_sampled() -> None:
         ({"logprob": [math.nan, 0.0, -0.1, -0.2, 0.0, 0.0, -0.3, 0.0]}, None),
     ],
 )
-def test_what_can_be_trained(changes: dict, reason: Unusable | None) -> None:
+def test_usable_rollouts_are_recognised(changes: dict, reason: Unusable | None) -> None:
     """Truncated rollouts are trained (paper 4.3.1); empty, tool-text-only and aborted ones are not."""
     assert unusable(a_trajectory(**changes)) is reason
 
@@ -64,7 +64,7 @@ def test_what_can_be_trained(changes: dict, reason: Unusable | None) -> None:
         ({"mask": [False] * 8}, "not trainable: empty"),
     ],
 )
-def test_what_would_corrupt_training_is_refused_by_name(changes: dict, message: str) -> None:
+def test_a_rollout_that_would_corrupt_training_is_refused_by_name(changes: dict, message: str) -> None:
     """Includes B14 (truncated sampling); the message names problem and sample."""
     with pytest.raises(ValueError, match=f"problem 'p7', sample 3: .*{message}"):
         row_of(a_trajectory(**changes), 1.0)

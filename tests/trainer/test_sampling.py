@@ -49,7 +49,7 @@ def test_rollouts_rejoin_by_count_in_deterministic_runs_only(deterministic: str,
     assert (settings.temperature, settings.top_p, settings.benchmark) == (1.0, 1.0, "rl2")
 
 
-def test_without_the_tool_every_call_reads_alike_and_names_no_result() -> None:
+def test_without_the_tool_every_call_gets_the_same_refusal() -> None:
     results = [ToolOff().submit(ToolCall(id=code, code=code)).result(timeout=0) for code in ("1", "print(2)")]
     assert [result.status for result in results] == [Status.ERROR] * 2
     turn = parse_turn('<tool_call>{"name": "t", "arguments": {"code": "1"}}</tool_call>', "t")
@@ -57,7 +57,7 @@ def test_without_the_tool_every_call_reads_alike_and_names_no_result() -> None:
     assert shown == {"tool call failed\nreason: error message: the tool is not available"}
 
 
-def test_a_sampler_gives_the_same_samples_again_whatever_else_was_asked(tiny_checkpoint: Path) -> None:
+def test_a_sampler_repeats_its_samples_after_other_batches(tiny_checkpoint: Path) -> None:
     """A rollout's stream depends on its own name; the second batch reuses the engine."""
     config = tiny_config()
     settings = rl_settings(
@@ -129,7 +129,7 @@ def test_finished_chunks_are_read_back_and_only_the_others_sampled(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("deterministic", "asked_again"), [(True, 20), (False, 13)])
-def test_what_a_kill_leaves_of_a_chunk_counts_where_batches_decide_nothing(
+def test_an_interrupted_chunk_is_kept_if_batches_do_not_matter(
     deterministic: bool, asked_again: int, tmp_path: Path
 ) -> None:
     problem = Problem(id="p", prompt="", answer="")
@@ -153,7 +153,7 @@ def test_what_a_kill_leaves_of_a_chunk_counts_where_batches_decide_nothing(
 
 
 @pytest.mark.parametrize("damage", ["cut", "swapped", "doubled", "emptied"])
-def test_a_chunk_that_is_not_what_was_written_is_sampled_again(
+def test_a_changed_chunk_is_sampled_again(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = [Task(problem=Problem(id="p", prompt="", answer=""), sample=i) for i in range(CHUNK + 5)]
@@ -182,7 +182,7 @@ def test_a_chunk_that_is_not_what_was_written_is_sampled_again(
     assert one.with_suffix(".damaged").exists()
 
 
-def test_samples_of_another_chunk_or_twice_in_a_journal_are_not_taken(tmp_path: Path) -> None:
+def test_foreign_and_duplicated_samples_of_a_journal_are_ignored(tmp_path: Path) -> None:
     tasks = [Task(problem=Problem(id="p", prompt="", answer=""), sample=i) for i in range(4)]
     with WorkDir.open(tmp_path / "w", "a") as work:
         with pytest.raises(KeyboardInterrupt):

@@ -129,7 +129,7 @@ def test_only_what_an_engine_sampled_without_a_control_is_scored() -> None:
         choose([a_trajectory(0), a_trajectory(1, ids_source=IdsSource.RETOKENISED)], 5, seed=1)
 
 
-def test_the_draw_is_the_same_whatever_the_order_of_the_file() -> None:
+def test_the_draw_does_not_depend_on_the_order_of_the_file() -> None:
     many = [a_trajectory(i) for i in range(20)]
     cool = [replace(t, T=0.6) for t in many]
     assert choose(cool + many, len(many), seed=1) == choose(many, len(many), seed=1)
@@ -173,9 +173,7 @@ def test_a_uniform_model_has_the_entropy_ln_v_and_every_token_that_log_prob(
     assert [row["logprob"] for row in rows] == pytest.approx([-math.log(VOCAB)] * 8, abs=1e-5)
 
 
-def test_entropies_and_log_probs_are_those_of_the_models_own_scores(
-    scored: Any, tiny_checkpoint: Path
-) -> None:
+def test_entropies_and_log_probs_match_the_models_scores(scored: Any, tiny_checkpoint: Path) -> None:
     """At temperature 1 for any sampling temperature, and at the position that predicts the token."""
     sample = a_trajectory(T=0.6)
     rows = scored(tiny_checkpoint, [sample, a_trajectory(1, T=0.6, ids=[50 + i for i in range(13)])])

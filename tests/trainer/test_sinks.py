@@ -51,7 +51,7 @@ def test_a_sink_that_raises_is_reported_once_and_fails_nothing(
     assert "The run continues" in line
 
 
-def test_a_sink_that_hangs_blocks_no_step_and_is_stopped(
+def test_a_sink_that_hangs_blocks_no_step_and_is_killed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = SinkProcess("wandb", [sys.executable, "-c", HANGS], tmp_path / "sink.log", close_limit_s=0.2)
@@ -90,7 +90,7 @@ def test_the_id_of_a_run_is_the_same_when_it_resumes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
-def test_the_real_sinks_take_a_run_and_its_resumption(
+def test_the_real_sinks_accept_a_run_and_its_resumption(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only if the extra `sinks` is installed."""

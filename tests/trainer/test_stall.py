@@ -82,7 +82,7 @@ def test_a_stage_that_loses_every_call_or_rollout_ends_and_publishes_nothing(
     ],
     ids=["broken log-probs", "cut in a turn", "cut before a tool response", "prompt does not fit"],
 )  # fmt: skip
-def test_a_stage_that_keeps_nothing_by_a_fault_ends_with_the_cause(
+def test_a_stage_that_a_fault_empties_ends_with_the_cause(
     group: list[Trajectory], changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(StageStalled, match="no rollout was trained: 8 of 8") as refused:
@@ -98,7 +98,7 @@ def test_a_stage_of_equal_rewards_ends_after_more_patience(tmp_path: Path) -> No
     assert run_steps(wrong, tmp_path / "short", 3) == ["step-000002", "step-000003"]
 
 
-def test_a_stage_that_trains_goes_on_and_a_single_lost_step_saves_no_state(tmp_path: Path) -> None:
+def test_a_single_lost_step_saves_no_state_and_the_stage_continues(tmp_path: Path) -> None:
     assert run_steps(MIXED, tmp_path, 5) == ["step-000004", "step-000005"]
     watch = StallWatch(30)
     good, lost = {"num_rollouts": 8, "num_kept": 4}, {"num_rollouts": 8, "num_aborted": 8, "num_kept": 0}
@@ -107,7 +107,7 @@ def test_a_stage_that_trains_goes_on_and_a_single_lost_step_saves_no_state(tmp_p
         assert watch.is_sound is (metrics is good)
 
 
-def test_what_was_trained_before_the_tool_or_the_engine_went_down_is_not_trained_again(
+def test_training_before_a_loss_of_the_engine_is_saved(
     tmp_path: Path,
 ) -> None:
     stage = scripted_stage(MIXED, SavingTrainer(), FakeSampler(MIXED), steps=20, save_every=10)
@@ -134,7 +134,7 @@ def test_what_was_trained_before_the_tool_or_the_engine_went_down_is_not_trained
         assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
 
 
-def test_few_lost_calls_among_many_are_no_stall() -> None:
+def test_some_lost_calls_are_not_a_stall() -> None:
     assert (
         stall_of({"num_rollouts": 8, "num_tool_calls_lost": 5, "num_tool_calls_run": 1, "num_kept": 2})
         is None
@@ -159,7 +159,7 @@ def test_a_pool_whose_prompts_cannot_fit_is_refused_before_the_first_step() -> N
     assert "raise rollout.max_prompt, or set rollout.system to brief" in line
 
 
-def test_single_prompts_that_do_not_fit_are_left_out_by_count_unless_a_step_is_not_filled(
+def test_unfit_prompts_are_left_out_if_the_others_fill_a_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     chat = ChatFormat(system="brief", tool_name=TOOL)
@@ -186,7 +186,7 @@ def test_filtered_overlong_rollouts_are_those_of_both_ends_of_the_budget() -> No
     assert outcome.metrics["num_overlong"] == 2
 
 
-def test_lost_rollouts_make_no_problem_hard(tmp_path: Path) -> None:
+def test_lost_rollouts_do_not_make_a_problem_hard(tmp_path: Path) -> None:
     group = [
         *[a_rollout("easy", i, "4" if i else None, reward=1.0 if i else None) for i in range(8)],
         *[a_rollout("hard", i, "5", reward=float(i == 3)) for i in range(8)],

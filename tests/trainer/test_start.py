@@ -66,7 +66,7 @@ def test_the_presets_of_this_machine_lack_nothing(preset: str) -> None:
     require_start(resolve([DEFAULTS.with_name(f"{preset}.yaml")]), rules)
 
 
-def test_the_doctor_finds_missing_what_a_run_would_refuse(checkpoint: Path) -> None:
+def test_the_doctor_reports_what_a_run_would_refuse(checkpoint: Path) -> None:
     (checkpoint.parent / "empty").mkdir()
     assert not _model(pretrained(checkpoint.parent / "empty")).ok
     assert not _model(pretrained(checkpoint, "model.revision=deadbeef")).ok

@@ -90,7 +90,7 @@ def test_every_rollout_of_a_step_is_counted_under_one_reason(rule: RocSelection)
     assert metrics["num_kept"] == (8 if rule == "none" else 4)
 
 
-def test_the_release_rule_reads_its_penalties_off_the_text() -> None:
+def test_the_release_rule_computes_penalties_from_the_text() -> None:
     """A clean call that prints the word, and a timeout without it: the release scores the timeout better."""
     codec = CharCodec()
 
@@ -151,7 +151,7 @@ def a_conversation() -> Trajectory:
     )  # fmt: skip
 
 
-def test_a_rollout_as_text_shows_what_was_sampled_and_each_token_of_the_loss() -> None:
+def test_a_rollout_as_text_marks_sampled_tokens_and_lists_the_loss() -> None:
     trajectory = a_conversation()
     text = rollout_text(trajectory, CharCodec())
     assert f"What?{TURN_END}\u00abx</reason><tool_call>" in text

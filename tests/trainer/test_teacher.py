@@ -101,7 +101,7 @@ def test_guesses_are_never_right(noisy):
     assert not any(row.correct for row in guesses)
 
 
-def test_rates_are_hit(noisy):
+def test_planted_flaws_have_their_rates(noisy):
     def share(rows, what) -> float:
         return sum(map(what, rows)) / len(rows)
 
@@ -163,7 +163,7 @@ def test_a_row_does_not_depend_on_the_other_problems():
     assert alone == teach(given=given, noise=TINY)
 
 
-def test_no_clock_gets_into_a_row(noisy):
+def test_rows_do_not_depend_on_the_clock(noisy):
     assert all(t.result.wall_s == 0.0 for row in noisy for t in row.turns if t.result)
 
 
@@ -192,7 +192,7 @@ def test_two_calls_carry_the_printed_value_into_the_second():
         assert f"print({first.stdout.strip()} * B + " in second.code
 
 
-def test_what_the_sandbox_lost_is_run_again():
+def test_lost_calls_run_again():
     sandbox = FakeSandbox(
         lambda call, wave: Status.LOST if wave == 1 and call.id[-12] in "02468ace" else None
     )

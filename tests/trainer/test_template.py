@@ -53,7 +53,7 @@ def test_another_template_is_refused_in_one_line(template: str, message: str, fo
     assert "\n" not in str(refused.value)
 
 
-def test_a_newline_lost_after_the_turn_is_seen(folder: Path) -> None:
+def test_a_missing_newline_after_the_turn_is_detected(folder: Path) -> None:
     """B10: the suffix is the difference of two renders, so it contains the newline that ends the turn."""
     chat = chat_format(tiny_config().rollout)
     broken = chat_template(chat).replace(json.dumps("<|im_end|>\n"), json.dumps("<|im_end|>"))

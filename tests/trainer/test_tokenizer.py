@@ -18,12 +18,12 @@ CODEC = FolderCodec(train_tokenizer([TEXT] * 40, VOCAB))
 
 
 @given(st.text(alphabet=st.characters(blacklist_categories=["Cs"]), max_size=60))
-def test_any_text_comes_back_as_it_was(text: str) -> None:
+def test_any_text_survives_a_round_trip(text: str) -> None:
     assert CODEC.decode(CODEC.encode(text)) == text
 
 
 @pytest.mark.parametrize("marker", [*TAGS, *SPECIAL])
-def test_each_tag_and_marker_is_one_token_wherever_it_stands(marker: str) -> None:
+def test_each_tag_and_marker_is_one_token_anywhere(marker: str) -> None:
     (only,) = CODEC.encode(live(marker))
     assert CODEC.decode([only]) == CODEC.token(only) == marker
     assert CODEC.encode(live(f"The sum{marker}of")) == [*CODEC.encode("The sum"), only, *CODEC.encode("of")]
@@ -38,11 +38,11 @@ def test_merges_cross_blanks_and_no_token_holds_two_digits() -> None:
     assert len(set(texts) - {"\ufffd"}) > 100
 
 
-def test_no_id_lies_beyond_the_vocabulary() -> None:
+def test_no_id_exceeds_the_vocabulary() -> None:
     assert max(CODEC.encode(live(TEXT + "".join((*TAGS, *SPECIAL)) + "\u00e9\U0001f600"))) < VOCAB
 
 
-def test_a_saved_tokenizer_encodes_alike(tiny_checkpoint: Path) -> None:
+def test_a_saved_tokenizer_encodes_equally(tiny_checkpoint: Path) -> None:
     text = live(f"{TEXT}<tool_call>1 + 2</tool_call>")
     assert FolderCodec.load(tiny_checkpoint).encode(text) == CODEC.encode(text)
 

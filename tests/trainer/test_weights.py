@@ -85,7 +85,7 @@ def damaged(checkpoint: Path, to: Path, change: Callable[[Tensors, Path], None])
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_checkpoint_that_is_not_whole_is_refused_by_the_name_of_its_tensor(
+def test_an_incomplete_checkpoint_is_refused_with_its_tensor(
     name: str, tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
     change, words = DAMAGES[name]
@@ -134,15 +134,13 @@ def test_a_folder_without_a_model_is_one_line(damage: str, tiny_checkpoint: Path
         assert "\n" not in str(refused.value)
 
 
-def test_a_tied_head_that_equals_its_embedding_is_taken(tiny_checkpoint: Path, tmp_path: Path) -> None:
+def test_a_tied_head_that_equals_its_embedding_is_accepted(tiny_checkpoint: Path, tmp_path: Path) -> None:
     embedding = load_file(tiny_checkpoint / "model.safetensors")["model.embed_tokens.weight"]
     folder = damaged(tiny_checkpoint, tmp_path / "c", _put("lm_head.weight", embedding.clone()))
     assert torch.equal(head_weight(load_model(folder, CPU)), embedding)
 
 
-def test_an_export_of_a_checkpoint_that_is_not_whole_is_refused(
-    tiny_checkpoint: Path, tmp_path: Path
-) -> None:
+def test_an_export_of_an_incomplete_checkpoint_is_refused(tiny_checkpoint: Path, tmp_path: Path) -> None:
     folder = damaged(tiny_checkpoint, tmp_path / "c", _drop(DOWN))
     with pytest.raises(ConfigError):
         export(folder, tmp_path / "out", dtype="float32", untie=False)
@@ -198,7 +196,7 @@ def test_a_tokenizer_that_is_not_the_models_own_is_refused(
         assert "does not exist" in str(refused.value)
 
 
-def test_a_generic_tokenizer_in_the_place_of_the_folders_own_is_refused(
+def test_a_generic_tokenizer_is_refused(
     tiny_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`transformers` makes a generic tokenizer of one entry if the files of its class are missing."""
@@ -248,7 +246,7 @@ def test_sft_is_refused_without_documents_and_with_one_that_the_model_cannot_hol
         require_documents([row(5), row(limit + 1)], tiny_checkpoint, path)
 
 
-def test_a_parquet_of_something_else_is_no_file_of_trajectories(tmp_path: Path) -> None:
+def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"schema_version": [SCHEMA_VERSION], "run": ["r"]}), path)
     with pytest.raises(ConfigError, match="is not a file of trajectories"):

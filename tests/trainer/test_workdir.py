@@ -36,7 +36,7 @@ def newest_step(path: Path, fingerprint: str = "a") -> int | None:
     return None if newest is None else newest[0]
 
 
-def test_damaged_states_do_not_push_out_the_ones_of_the_job_that_began_again(tmp_path: Path) -> None:
+def test_damaged_states_do_not_push_out_new_ones(tmp_path: Path) -> None:
     with WorkDir.open(tmp_path / "rl1", "a") as work:
         for step in (110, 120):
             work.save(step, writer("x"))
@@ -69,7 +69,7 @@ def test_another_job_sets_the_old_folder_aside_and_reports_it(
     assert capsys.readouterr().out == ""
 
 
-def test_a_configuration_that_comes_back_finds_its_work_however_often_they_alternate(
+def test_alternating_configurations_find_their_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, steps = tmp_path / "rl1", {"a": 0, "b": 0, "c": 0}
@@ -89,7 +89,7 @@ def test_a_configuration_that_comes_back_finds_its_work_however_often_they_alter
     assert len(list((tmp_path / ".old").iterdir())) == 2
 
 
-def test_states_that_were_passed_over_are_not_fetched_back_in_the_place_of_the_whole_ones(
+def test_skipped_states_are_not_restored(
     tmp_path: Path,
 ) -> None:
     """The folder of damaged states has the same fingerprint, and its name sorts last."""
@@ -105,7 +105,7 @@ def test_states_that_were_passed_over_are_not_fetched_back_in_the_place_of_the_w
     assert newest_step(tmp_path / "rl1", "a") == 2
 
 
-def test_of_several_folders_set_aside_the_one_that_went_furthest_is_fetched_back(tmp_path: Path) -> None:
+def test_of_several_folders_set_aside_the_furthest_one_is_restored(tmp_path: Path) -> None:
     for number, step in enumerate((3, 9, 4), start=1):
         with WorkDir.open(tmp_path / f"made{number}", "a") as work:
             work.save(step, writer("x"))
@@ -114,7 +114,7 @@ def test_of_several_folders_set_aside_the_one_that_went_furthest_is_fetched_back
     assert newest_step(tmp_path / "rl1", "a") == 9
 
 
-def test_what_holds_no_work_is_neither_kept_nor_reported(
+def test_a_folder_without_work_is_neither_kept_nor_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "eval"
@@ -130,7 +130,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_death_at_any_change_of_the_disk_while_folders_change_places_loses_no_work(
+def test_a_crash_during_any_rename_loses_no_work(
     before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each operation of the change A, B, A in turn is the last one; every configuration then finds its state."""
@@ -185,7 +185,7 @@ def test_a_damaged_fingerprint_is_repaired_from_a_state(tmp_path: Path) -> None:
     assert json.loads((path / "fingerprint.json").read_text()) == {"fingerprint": "a"}
 
 
-def test_a_folder_whose_fingerprint_cannot_be_read_anywhere_is_set_aside(tmp_path: Path) -> None:
+def test_a_folder_without_a_readable_fingerprint_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "rl1"
     for _ in range(2):
         with WorkDir.open(path, "a") as work:
@@ -232,7 +232,7 @@ def test_a_damaged_state_is_skipped_and_reported(
     assert f"{state}: damaged, skipped" in capsys.readouterr().out
 
 
-def test_a_save_that_fails_leaves_the_older_state_and_no_litter(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_only_the_older_state(tmp_path: Path) -> None:
     path = tmp_path / "w"
 
     def fails(folder: Path) -> None:
@@ -329,7 +329,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int | None, str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_state_counts_only_with_all_that_led_to_it(
+def test_a_state_is_valid_only_with_undamaged_journals_and_files(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage, step, words = DAMAGES[name]
@@ -360,7 +360,7 @@ def test_a_state_counts_only_with_all_that_led_to_it(
         work.require_whole(4)
 
 
-def test_a_file_that_was_sealed_again_counts_as_it_is_now(tmp_path: Path) -> None:
+def test_the_last_seal_of_a_file_counts(tmp_path: Path) -> None:
     with WorkDir.open(tmp_path / "w", "a") as work:
         shard = work.path / "s.jsonl.part"
         for text in ("one", "two"):
@@ -413,7 +413,7 @@ with WorkDir.open(Path(sys.argv[1]), "a") as work:
 
 
 @pytest.mark.kill
-def test_a_kill_at_any_moment_leaves_a_whole_state_and_frees_the_lock(
+def test_a_kill_at_any_moment_leaves_a_complete_state_and_frees_the_lock(
     tmp_path: Path, project_root: Path, num_kills: int
 ) -> None:
     """The process dies in the middle of a save almost always: it does nothing else."""

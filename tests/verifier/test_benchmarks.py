@@ -66,7 +66,7 @@ def test_missing_data_are_reported_with_their_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "is_held_to_it"), [("ifeval", True), ("math500", False)])
-def test_rows_of_a_branch_of_the_hub_are_held_to_the_digest_and_those_of_a_commit_are_not(
+def test_rows_of_a_branch_require_the_digest_and_those_of_a_commit_do_not(
     name: str, is_held_to_it: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A branch moves: new rows under the old name would mix two editions in one column."""

@@ -61,7 +61,7 @@ def test_no_answer_keeps_the_grading_process_busy(heavy: str, grader: GraderName
 
 
 @pytest.mark.parametrize("heavy", HEAVY.values(), ids=HEAVY)
-def test_a_heavy_gold_ends_too_and_the_integer_rule_reads_no_formula(heavy: str) -> None:
+def test_a_heavy_gold_ends_and_the_integer_rule_ignores_formulas(heavy: str) -> None:
     assert grade_answer(heavy, r"\boxed{73}").verdict in ENDED
     assert grade_answer("73", f"<answer>\\boxed{{x = {heavy}}}</answer>", RL_POLICY).verdict in ENDED
 
@@ -122,6 +122,6 @@ def test_long_responses_are_scanned_in_linear_time(text: str) -> None:
         spend(10_000)
 
 
-def test_end_marks_are_taken_off_one_by_one() -> None:
+def test_end_marks_are_removed_one_by_one() -> None:
     assert without_end_marks("5<|im_end|> <|endoftext|>\n") == "5"
     assert without_end_marks("5<|im_end|>x ") == "5<|im_end|>x "

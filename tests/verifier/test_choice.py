@@ -86,7 +86,7 @@ def test_a_box_without_a_letter_is_unparsed() -> None:
     assert verdict.extracted is None
 
 
-def test_over_four_repeats_the_right_option_stands_once_in_each_place() -> None:
+def test_over_four_repeats_the_right_option_is_once_in_each_place() -> None:
     for number in range(50):
         problem = arrange("?", ["right", "x", "y", "z"], id=f"q{number}")
         letters = [rearrange(problem, seed=3, repeat=repeat).answer for repeat in range(4)]
@@ -102,7 +102,7 @@ def test_the_order_depends_on_seed_and_question_and_is_near_uniform() -> None:
     ] * 9
 
 
-def test_the_histogram_counts_what_is_no_letter() -> None:
+def test_the_histogram_counts_missing_letters() -> None:
     assert letter_histogram(["B", "B", "E", None, "ABC"]) == {"A": 0, "B": 2, "C": 0, "D": 0, "none": 3}
 
 

@@ -16,7 +16,7 @@ def test_one_answer_is_graded_as_json() -> None:
     assert json.loads(result.stdout)["verdict"] == "correct"
 
 
-def test_a_case_file_gives_a_line_for_each_line_even_for_broken_ones(tmp_path: Path) -> None:
+def test_a_case_file_gives_one_line_per_line(tmp_path: Path) -> None:
     file = tmp_path / "cases.jsonl"
     rows = [
         '{"id": "a", "gold": "3", "pred": "\\\\boxed{3}"}',

@@ -217,7 +217,7 @@ def test_the_integer_rule_takes_literals_only(gold: str, answer: str, equal: boo
         (r"4-\frac{2}{\mathrm{e}}", r"4+\frac{2}{\mathrm{e}}", False),
     ],
 )
-def test_what_the_tests_of_math_verify_check_and_we_did_not_read(gold: str, answer: str, equal: bool) -> None:
+def test_notations_of_the_math_verify_tests_are_read(gold: str, answer: str, equal: bool) -> None:
     """Named lengths and angles, an absolute value between two bounds, an upright e.
 
     After github.com/huggingface/Math-Verify/tree/main/tests: test_numina_cases, test_open_thoughts and, where that

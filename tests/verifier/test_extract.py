@@ -49,7 +49,7 @@ def test_several_boxes_are_counted() -> None:
     assert extract(r"\boxed{1} \boxed{2} \fbox{3}").num_boxes == 3
 
 
-def test_a_truncated_response_does_not_get_its_unclosed_box_read() -> None:
+def test_an_unclosed_box_of_a_truncated_response_is_not_read() -> None:
     assert extract(r"so it is \boxed{12", truncated=True).answer is None
     assert extract(r"so it is \boxed{12}, and", truncated=True).answer == "12"
 

@@ -103,7 +103,7 @@ def test_names_that_python_refuses_and_nested_literals_are_read(text: str, calls
      "[lambda: f(a=1)]", "[f(a=1) for class in x]",
      "[" * 90_000, "[f(a=" + "-" * 90_000 + "1)]", "[f(a=" + "g." * 40_000 + "x)]"],
 )  # fmt: skip
-def test_what_is_no_list_of_calls_is_no_call(text: str) -> None:
+def test_text_without_a_list_of_calls_is_no_call(text: str) -> None:
     with pytest.raises(NoCalls):
         decode(text)
 
@@ -114,13 +114,13 @@ def test_a_withdrawn_name_of_a_conversation_stays_a_failing_call() -> None:
 
 @pytest.mark.parametrize("value", ["{1, 2}", "b'x'", "1j", "...", "{(1, 2): 3}", "1e999"])
 @pytest.mark.parametrize("category", ["java", "javascript", "simple", "parallel"])
-def test_values_that_no_function_takes_are_wrong_and_no_exception(value: str, category: str) -> None:
+def test_values_that_no_function_accepts_are_wrong(value: str, category: str) -> None:
     right, rule = check(category, [AREA], GOLD, f"[shape.area(width={value}, height=4)]")
     assert not right
     assert rule
 
 
-def test_calls_that_break_the_published_check_are_unparsed_and_no_exception() -> None:
+def test_calls_that_break_the_published_check_are_unparsed() -> None:
     """The check looks up a function that the list does not have."""
     problem = Problem(
         id="p", prompt="", answer='[{"f": {"a": [1]}}]', family="simple", params='{"function": []}'
@@ -259,9 +259,7 @@ def test_a_conversation_is_played_turn_by_turn_with_the_results_shown(
 
 
 @pytest.mark.slow
-def test_a_conversation_that_never_stops_calling_is_broken_off(
-    problems: list[Problem], run_code: RunCode
-) -> None:
+def test_an_endless_conversation_is_ended(problems: list[Problem], run_code: RunCode) -> None:
     problem = next(problem for problem in problems if problem.family == "multi_turn_base")
     episode = play(problem, lambda messages, functions: "[pwd()]", run_code)
     assert episode.broken_off
@@ -281,6 +279,6 @@ def test_a_conversation_that_never_stops_calling_is_broken_off(
         "[f(a={([1],): 2})]",
     ],
 )
-def test_calls_nested_without_end_and_keys_that_are_none_are_no_calls(text: str) -> None:
+def test_deeply_nested_calls_and_invalid_keys_are_no_calls(text: str) -> None:
     with pytest.raises(NoCalls):
         decode(text)

@@ -37,7 +37,7 @@ def test_rl_pays_for_a_box_in_the_last_turn_only() -> None:
         r"<answer>\boxed{12}</answer>",
     ],
 )
-def test_the_token_that_ends_a_turn_is_no_part_of_the_answer(text_of_turn: str) -> None:
+def test_the_end_of_turn_token_is_not_part_of_the_answer(text_of_turn: str) -> None:
     for text in (text_of_turn, f"</reason>{text_of_turn}<|im_end|>", f"</reason>{text_of_turn}<|im_end|>\n"):
         assert grade(PROBLEM, _trajectory(text), GradePolicy())["strict"].verdict is VerdictKind.CORRECT, text
 
@@ -106,7 +106,7 @@ def test_compat_keeps_the_leniency_of_the_release(gold: str, answer: str, strict
     assert (loose.verdict is VerdictKind.CORRECT) == compat
 
 
-def test_all_cases_that_are_no_policy_are_right_and_quick(shared_dir: Path) -> None:
+def test_all_cases_outside_policies_are_right_and_fast(shared_dir: Path) -> None:
     cases = [json.loads(line) for line in (shared_dir / "cases" / "verifier.jsonl").read_text().splitlines()]
     wrong, slow = [], []
     for case in cases:

@@ -339,6 +339,6 @@ def test_a_text_rule_never_decides_what_could_not_be_read(
     assert grade_answer(gold, response).verdict is kind
 
 
-def test_brackets_around_a_grouped_number_make_no_point_of_it() -> None:
+def test_brackets_around_a_grouped_number_do_not_make_a_point() -> None:
     assert compare("30,951", "(30,951)").outcome is Outcome.EQUAL
     assert compare("(2,125)", "2125").outcome is Outcome.DIFFERENT

@@ -129,7 +129,7 @@ def test_a_readable_call_counts_beside_a_mention_or_an_answer(text: str) -> None
         ('<tool_call>{"name": "run', "</tool_call> is missing"),
     ],
 )
-def test_a_call_in_a_wrong_form_is_answered_where_the_turn_gives_no_answer(text: str, error: str) -> None:
+def test_a_malformed_call_gets_a_message_if_the_turn_gives_no_answer(text: str, error: str) -> None:
     turn = parse_turn(f"so</reason>\n{text}", "run")
     assert (turn.call, error in turn.error) == (CallKind.PARSE_ERROR, True)
 
@@ -165,7 +165,7 @@ def test_a_first_closing_tag_ends_the_reasoning_and_a_stray_one_is_text() -> Non
         ('{"code": "0", "code": "1"}', CallKind.EXECUTED),
     ],
 )
-def test_json_that_no_program_should_meet_is_the_models_mistake(arguments: str, kind: CallKind) -> None:
+def test_invalid_json_arguments_are_the_models_error(arguments: str, kind: CallKind) -> None:
     text = f'<tool_call>{{"name": "run", "arguments": {arguments}}}</tool_call>'
     for parse in (parse_turn, parse_user_call):
         assert parse(f"</reason>{text}", "run").call is kind
@@ -199,7 +199,7 @@ def test_bfcl_reads_a_list_of_calls_behind_a_mention_in_the_thinking() -> None:
         ("so</reason><answer><think>\\boxed{5}</think>\\boxed{4}</answer>", "4"),
     ],
 )
-def test_an_answer_quoted_in_reasoning_call_or_response_is_none(text: str, answer: str | None) -> None:
+def test_an_answer_quoted_in_reasoning_call_or_response_does_not_count(text: str, answer: str | None) -> None:
     assert extract(text).answer == answer
     assert (verdict(text) is VerdictKind.CORRECT) is (answer == "4")
 

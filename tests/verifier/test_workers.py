@@ -20,24 +20,24 @@ def worker():
     worker.close()
 
 
-def test_a_worker_compares_what_our_parser_cannot_read(worker: Worker) -> None:
+def test_a_worker_compares_what_the_parser_cannot_read(worker: Worker) -> None:
     assert worker.ask("equal", r"\int_0^1 2x dx", "1", limit_s=60).value is True
     assert worker.ask("equal", r"\int_0^1 2x dx", "2", limit_s=60).value is False
 
 
-def test_sums_and_limits_without_end_are_compared_by_the_worker(worker: Worker) -> None:
+def test_infinite_sums_and_limits_are_compared_by_the_worker(worker: Worker) -> None:
     assert (
         worker.ask("equal", r"\sum_{n=1}^\infty \frac{1}{n^2}", r"\frac{\pi^2}{6}", limit_s=60).value is True
     )
     assert worker.ask("equal", r"\lim_{x\to 0} \frac{\sin x}{x}", "2", limit_s=60).value is False
 
 
-def test_a_worker_is_killed_at_the_limit_and_answers_again(worker: Worker) -> None:
+def test_a_worker_is_killed_at_the_limit_and_restarts(worker: Worker) -> None:
     assert worker.ask("math_verify", "3", r"\boxed{(10^8)!}", limit_s=0.3).timed_out
     assert worker.ask("math_verify", "3", r"\boxed{3}", limit_s=60).value is True
 
 
-def test_a_worker_killed_from_outside_is_noticed_at_once_and_is_no_score() -> None:
+def test_a_worker_killed_from_outside_is_noticed_at_once() -> None:
     """A kill from outside, such as by the system's memory killer: the answer is lost at once, not at the limit.
 
     The fork that computes holds no end of the reply pipe and ends with its worker.

@@ -14,7 +14,7 @@ LONG = (
 BOILERPLATE = "can be written as m over n where m and n are relatively prime positive integers find m plus n"
 
 
-def test_a_copy_is_found_whatever_its_spacing_and_case() -> None:
+def test_a_copy_is_found_with_any_spacing_and_case() -> None:
     found = overlaps([Entry(id="t", text="  " + LONG.upper() + " ?")], [Entry(id="b", text=LONG)])
     assert [(row.benchmark_id, row.train_id, row.exact) for row in found] == [("b", "t", True)]
     assert found[0].span_words == len(LONG.split())

@@ -35,7 +35,7 @@ def test_more_rollouts_start_than_worst_case_lengths_would_allow_but_not_all():
     assert 10_000 // 1000 < num_admitted(ForecastPolicy([10_000])) < 60
 
 
-def test_short_rollouts_teach_it_to_admit_more():
+def test_short_rollouts_make_the_policy_admit_more():
     policy = ForecastPolicy([10_000])
     num_before = num_admitted(policy, 200)
     started = num_before
@@ -44,7 +44,7 @@ def test_short_rollouts_teach_it_to_admit_more():
     assert started - 60 > num_before
 
 
-def test_an_engine_with_a_queue_of_its_own_gets_nothing_new():
+def test_an_engine_with_waiting_turns_gets_nothing_new():
     policy = ForecastPolicy([10_000])
     num_admitted(policy)
     policy.on_report(report(0, 1.0, 9_990, waiting=3))

@@ -31,7 +31,7 @@ def test_rollouts_go_to_the_engine_with_most_room_and_ties_to_the_first():
     assert engines == [1, 0, 1, 2]
 
 
-def test_a_turn_back_from_its_tool_goes_to_its_own_engine_past_the_queue():
+def test_a_returning_turn_goes_to_its_engine_before_the_queue():
     policy = KvBudgetPolicy([100, 100])
     policy.on_arrive(arrival("a"), 0.0)
     policy.on_arrive(arrival("b"), 0.0)
@@ -90,9 +90,7 @@ ROLLOUTS = st.lists(
     seed=st.integers(0, 1000),
     quantile=st.sampled_from([None, 0.8]),
 )
-def test_every_arrival_is_assigned_once_in_order_and_nothing_is_promised_twice(
-    capacities, rollouts, seed, quantile
-):
+def test_every_arrival_is_assigned_once_in_order_within_the_budget(capacities, rollouts, seed, quantile):
     policy = KvBudgetPolicy(capacities, quantile=quantile)
     waiting: list[str] = []
     engine_of: dict[str, int] = {}

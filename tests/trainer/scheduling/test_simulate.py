@@ -119,7 +119,7 @@ def test_tokens_are_conserved_and_the_cache_is_never_over_full(name):
     assert outcome == simulate(workload, POLICIES[name]([1200] * 3), cluster)
 
 
-def test_one_rollout_takes_the_closed_form():
+def test_the_time_of_one_rollout_is_the_closed_form():
     outcome = simulate(one_turn(100), StickyPolicy(1), Cluster(num_engines=1, capacity_tokens=200, cost=COST))
     steps = sum(COST.base_s(1) + COST.cached_token_s * (10 + i) for i in range(1, 101))
     assert outcome.simulated_makespan_s == pytest.approx(steps + 10 * COST.prefill_token_s)
@@ -200,7 +200,7 @@ def test_a_rollout_that_moves_leaves_no_cache_behind():
     assert [engine.report().free_kv_tokens for engine in simulation.engines] == [1000, 1000]
 
 
-def test_a_policy_that_forgets_a_rollout_is_found_out():
+def test_a_policy_that_forgets_a_rollout_is_an_error():
     class Forgetful(StickyPolicy):
         def on_arrive(self, arrival, t):
             return [] if arrival.session == "s1" else super().on_arrive(arrival, t)
@@ -209,7 +209,7 @@ def test_a_policy_that_forgets_a_rollout_is_found_out():
         simulate(one_turn(5, 5, 5), Forgetful(1), Cluster(num_engines=1, capacity_tokens=100, cost=COST))
 
 
-def test_synthetic_workloads_repeat_and_keep_to_their_limits():
+def test_synthetic_workloads_repeat_within_their_limits():
     workload = small(seed=5)
     assert workload == small(seed=5)
     assert workload != small(seed=6)

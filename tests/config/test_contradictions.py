@@ -93,7 +93,7 @@ CASES = [
     ),
     (["objective.reward=no_such_module:f"], "No module named 'no_such_module'"),
     (["objective.reward=json:nothing"], "has no attribute 'nothing'"),
-    (["objective.reward=sys:path"], "is a list, no function"),
+    (["objective.reward=sys:path"], "is a list, not a function"),
     (["rollout.tool.own=no_such_tool", "rollout.system=full"], "No module named 'no_such_tool'"),
     (["rollout.tool.own=json", "rollout.system=full"], "a tool is a module with NAME"),
 ]
@@ -153,7 +153,7 @@ def test_a_module_that_prints_leaves_or_raises_is_refused_in_one_line(
         (
             "no_json",
             "NAME, DESCRIPTION, PARAMETERS = 'a', 'b', {'x': {1}}\ndef run(): pass",
-            "PARAMETERS is no JSON",
+            "PARAMETERS is not JSON",
         ),
         ("no_run", "NAME, DESCRIPTION, PARAMETERS, run = 'a', 'b', {}, 3", "run a function"),
     ):

@@ -75,7 +75,7 @@ class RolloutDraft:
         self.turns.append(Turn(text=text, start=start, end=len(self.ids), call=CallKind.NONE))
 
     def set_call(self, call: CallKind, *, num_extra_calls: int, code: str | None) -> None:
-        """Note the call that the last turn makes."""
+        """Store the call of the last turn."""
         self.turns[-1] = replace(self.turns[-1], call=call, num_extra_calls=num_extra_calls, code=code)
 
     def set_result(self, result: ToolResult) -> None:

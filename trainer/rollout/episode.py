@@ -39,7 +39,7 @@ class Ended:
 
     stop: StopReason
     detail: str = ""
-    """Why the rollout was lost, for a reader."""
+    """Cause of the loss, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,9 +41,9 @@ class _Live:
     engine: int | None = None
     """Engine that holds its cache."""
     reply: PendingReply | None = None
-    """What it waits for; None while it decodes or waits for an engine."""
+    """Reply in preparation; None while it decodes or waits for an engine."""
     answer: Reply | Ended | None = None
-    """What `reply` returned."""
+    """Result of `reply`."""
     due: int = 0
     """Cycle of the rejoin."""
     num_restarts: int = 0

@@ -18,14 +18,14 @@ from sandbox import CallRecord, EqualCalls, NearLimitCalls, Sandbox, ToolRunner,
 
 
 class Tool(Protocol):
-    """What a rollout calls of a `ToolRunner`."""
+    """The part of a `ToolRunner` that a rollout uses."""
 
     def submit(self, call: ToolCall) -> Future[ToolResult]:
         """Accept a call; its future always gets a result, never an exception. Returns at once."""
         ...
 
     def close_session(self, name: str) -> None:
-        """Forget the interpreter of a session."""
+        """End the interpreter of a session."""
         ...
 
 

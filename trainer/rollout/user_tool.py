@@ -60,5 +60,5 @@ def load_user_tool(module: str) -> UserTool:
     try:
         schema = json.dumps({"type": "function", "function": function})
     except TypeError as error:
-        raise ConfigError(f"{what}: PARAMETERS is no JSON ({error})") from None
+        raise ConfigError(f"{what}: PARAMETERS is not JSON ({error})") from None
     return UserTool(module=module, name=name, schema=schema)

@@ -65,9 +65,9 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingPolicy:
-    """What a module of `trainer.scheduling.policies` declares; `rollout.scheduler` and the study take it by name."""
+    """Declaration of a module of `trainer.scheduling.policies`; `rollout.scheduler` and the study use its name."""
 
     name: str
-    """That of its file."""
+    """Name of its file."""
     make: Callable[[Sequence[int]], Policy]
-    """From the cached tokens that each engine can hold; called anew for each batch."""
+    """Makes a new policy for each batch, from the cached tokens that each engine can hold."""

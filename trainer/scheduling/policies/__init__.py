@@ -7,7 +7,7 @@ from records.errors import require_known
 from trainer.scheduling.policy import SchedulingPolicy
 
 ALL = declared(__name__, "POLICY", SchedulingPolicy)
-"""In the order of their files."""
+"""Sorted by file name."""
 
 
 def scheduling_policy(name: str) -> SchedulingPolicy:

@@ -1,4 +1,4 @@
-"""Baseline: rollouts dealt out in advance in a shuffled order."""
+"""Baseline: rollouts assigned in advance, in a shuffled order."""
 
 from __future__ import annotations
 

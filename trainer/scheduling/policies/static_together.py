@@ -1,4 +1,4 @@
-"""Baseline: rollouts dealt out in advance, the siblings of a group to one engine."""
+"""Baseline: rollouts assigned in advance, with the siblings of a group on one engine."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def fault():
         found = importlib.import_module(module)
         if kind == "reward":
             function = getattr(found, name)
-            return None if callable(function) else f"is a {type(function).__name__}, no function"
+            return None if callable(function) else f"is a {type(function).__name__}, not a function"
         title, parameters, run = found.NAME, found.PARAMETERS, found.run
         found.DESCRIPTION
     except (ImportError, AttributeError) as error:

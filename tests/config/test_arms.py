@@ -98,18 +98,6 @@ def test_an_impossible_arm_is_refused_with_the_remedy(read: object, words: str) 
         read()
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("sft.noise.no_tool=1.0", "no document would compute anything"),
-        ("sft.noise.first_bug=0.0", "there is no failed call to react to"),
-    ],
-)
-def test_contradictory_noise_is_refused(override: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        resolve([], [override])
-
-
 def test_every_member_of_the_sampling_grid_has_a_plan_per_temperature() -> None:
     grid = load_arms().sampling_grid
     for member in grid.members:

@@ -55,16 +55,18 @@ def test_results_come_back_in_the_order_of_the_calls(sandbox: Sandbox) -> None:
     assert [result.id for result in results] == [call.id for call in calls]
 
 
-def test_the_cpu_limit_stops_a_loop_and_is_reported(run: Run) -> None:
-    result = run("while True: pass", cpu_s=0.3)
-    assert result.status is Status.TIMEOUT
-    assert message_of(result) == "CPU time limit of 0.3 s reached"
-
-
-def test_the_wall_limit_stops_a_sleeper_and_is_reported(run: Run) -> None:
-    result = run("import time\ntime.sleep(600)", wall_s=0.5)
-    assert result.status is Status.TIMEOUT
-    assert message_of(result) == "wall time limit of 0.5 s reached"
+@pytest.mark.parametrize(
+    ("code", "limit", "message"),
+    [
+        ("while True: pass", {"cpu_s": 0.3}, "CPU time limit of 0.3 s reached"),
+        ("import time\ntime.sleep(600)", {"wall_s": 0.5}, "wall time limit of 0.5 s reached"),
+    ],
+)
+def test_a_time_limit_stops_a_call_and_is_reported(
+    run: Run, code: str, limit: dict[str, float], message: str
+) -> None:
+    result = run(code, **limit)
+    assert (result.status, message_of(result)) == (Status.TIMEOUT, message)
 
 
 def test_a_timeout_shows_the_line_in_nondeterministic_runs() -> None:
@@ -117,11 +119,13 @@ def test_a_repeated_id_in_flight_is_rejected_with_the_reason(sandbox: Sandbox) -
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"limits": Limits(wall_s=-1.0)}, "limits.wall_s"),
+        ({"limits": Limits(wall_s=-1.0)}, "limits.wall_s is -1.0; give seconds above 0"),
+        ({"limits": Limits(cpu_s=-0.5)}, "limits.cpu_s is -0.5; give seconds above 0"),
         ({"limits": Limits(cpu_s=float("nan"))}, "limits.cpu_s"),
         ({"limits": Limits(memory_bytes=5)}, "limits.memory_bytes"),
+        ({"limits": Limits(memory_bytes=2**80)}, "limits.memory_bytes is"),
         ({"limits": Limits(output_bytes=0)}, "limits.output_bytes"),
-        ({"code": "x" * 10_000_000}, "code has 10000000"),
+        ({"code": "x" * 10_000_000}, "code has 10000000 characters; at most 1048576 are run"),
         ({"session": ""}, "session"),
         ({"id": ""}, "id"),
     ],
@@ -253,9 +257,6 @@ def test_closing_ends_kept_calls() -> None:
 
 
 def test_waiting_calls_run_after_the_fork_servers_restart() -> None:
-    import os
-    import signal
-
     with small_sandbox(slots_per_worker=2) as small:
         running = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(2)]
         while small.status()["running"] < 2:
@@ -312,9 +313,6 @@ def test_memory_is_limited(sandbox: Sandbox) -> None:
 
 
 def test_a_long_call_gets_idle_priority() -> None:
-    import os
-    from pathlib import Path
-
     with Sandbox(workers=1, preload=()) as small:
         future = small.submit(new_call("while True: pass", id="long", cpu_s=600.0, wall_s=900.0))
         zygote = small.started["zygotes"][0]
@@ -333,24 +331,7 @@ def test_a_file_is_gone_in_the_next_call() -> None:
         assert small.run(new_call("import os\nos.listdir()")).value == "[]"
 
 
-def test_killing_a_fork_server_ends_its_calls_and_later_calls_run() -> None:
-    import os
-    import signal
-
-    with small_sandbox() as small:
-        futures = [small.submit(new_call("import time\ntime.sleep(600)")) for _ in range(4)]
-        while small.status()["running"] < 4:
-            time.sleep(0.05)
-        os.kill(small.status()["zygotes"][0], signal.SIGKILL)
-        assert {future.result(10).status for future in futures} == {Status.LOST}
-        assert small.run(new_call("3")).status in (Status.OK, Status.LOST)
-        assert _until_ok(small).value == "4"
-
-
 def test_killing_the_supervisor_ends_every_call_and_the_next_call_starts_another() -> None:
-    import os
-    import signal
-
     with small_sandbox() as small:
         running = small.submit(new_call("import time\ntime.sleep(600)"))
         small.run(new_call("x = 1", session="kept"))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from records.tool_call import Status
 from records.trajectory import CallKind, Rollout, StopReason
 from tests.trainer.fakes import (
     ANSWER,
@@ -116,20 +115,6 @@ def test_b30_every_turn_of_every_sample_has_its_own_seed() -> None:
     again = ScriptedEngine(TWO_TURNS)
     roll(again, num_samples=16)
     assert sorted(seeds) == sorted(request.seed for request in again.requests)
-
-
-def test_b38_a_lost_call_is_retried_and_then_aborts_the_rollout() -> None:
-    tool = ScriptedTool(statuses=[Status.LOST, Status.OK])
-    (trajectory,) = roll(ScriptedEngine(TWO_TURNS), tool)
-    assert trajectory.stop is StopReason.ANSWER
-    assert len(tool.calls) == 2
-    assert tool.calls[0].id == tool.calls[1].id
-
-    engine = ScriptedEngine(TWO_TURNS)
-    (trajectory,) = roll(engine, ScriptedTool(statuses=[Status.LOST] * 9))
-    assert trajectory.stop is StopReason.ABORTED
-    assert len(engine.requests) == 1
-    assert trajectory.response_len == len(sampled(call_text()))
 
 
 def test_b41_waiting_for_a_tool_outlasts_the_tools_own_limit() -> None:

@@ -25,14 +25,6 @@ def test_the_shipped_sizes_never_refuse(G: int) -> None:
     assert all(refused_splits(num_rollouts, G) == [] for num_rollouts in range(G + 1, 41))
 
 
-def test_30_to_15_refuses_nine_of_its_29_splits() -> None:
-    refused = refused_splits(30, 15)
-    assert len(refused) == 9
-    assert 7 in refused
-    with pytest.raises(ValueError, match=r"12 \+ 4"):
-        release_counts(23, 7, 15)
-
-
 def test_every_accepted_split_up_to_40_keeps_exactly_g_and_never_more_than_there_are() -> None:
     for num_rollouts in range(5, 41):
         for G in range(4, num_rollouts):

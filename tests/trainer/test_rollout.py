@@ -240,7 +240,9 @@ def test_each_lost_call_is_retried_up_to_a_limit_and_then_aborts(status: Status)
     (trajectory,) = roll(ScriptedEngine(script(call_text(), ANSWER)), tool)
     assert (trajectory.stop, trajectory.detail) == (StopReason.ABORTED, f"tool: {status}")
     assert len(tool.calls) == 3
+    assert len({call.id for call in tool.calls}) == 1
     assert trajectory.turns[0].result is None
+    assert trajectory.response_len == len(sampled(call_text()))
 
 
 def test_a_lost_session_is_never_retried() -> None:

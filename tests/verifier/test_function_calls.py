@@ -101,6 +101,7 @@ def test_names_that_python_refuses_and_nested_literals_are_read(text: str, calls
     "text",
     ["[f(from)]", "[f(from=)]", "[from=1]", "[f(a=1 if from=2)]", "[f(=1)]", "f(from='a", "[f(a-=1)]",
      "[lambda: f(a=1)]", "[f(a=1) for class in x]",
+     '{"a":' * 5000, f"<tool_call>{'[' * 5000}</tool_call>", "[f(a={[1]: 2})]", "[f(a={{}: 2})]", "[f(a={([1],): 2})]",
      "[" * 90_000, "[f(a=" + "-" * 90_000 + "1)]", "[f(a=" + "g." * 40_000 + "x)]"],
 )  # fmt: skip
 def test_text_without_a_list_of_calls_is_no_call(text: str) -> None:
@@ -267,18 +268,3 @@ def test_an_endless_conversation_is_ended(problems: list[Problem], run_code: Run
         len(episode.turns[-1]) == 21
     )  # the published runner lets the one after its 20 steps run, then breaks off
     assert grade_episode(problem, episode, run_code).verdict == "wrong"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"a":' * 5000,
-        f"<tool_call>{'[' * 5000}</tool_call>",
-        "[f(a={[1]: 2})]",
-        "[f(a={{}: 2})]",
-        "[f(a={([1],): 2})]",
-    ],
-)
-def test_deeply_nested_calls_and_invalid_keys_are_no_calls(text: str) -> None:
-    with pytest.raises(NoCalls):
-        decode(text)

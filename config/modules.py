@@ -43,7 +43,7 @@ def fault():
     try:
         json.dumps(parameters)
     except (TypeError, ValueError) as error:
-        return f"PARAMETERS is no JSON ({error})"
+        return f"PARAMETERS is not JSON ({error})"
 out.write(json.dumps(fault()))
 out.flush()
 os._exit(0)

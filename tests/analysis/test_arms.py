@@ -84,7 +84,7 @@ def records(effect: float, noise: float = 0.005) -> list[ArmRecord]:
 @pytest.mark.parametrize(
     ("effect", "word"), [(0.2, "above 0"), (-0.2, "below 0"), (0.0, "not distinguished from 0")]
 )
-def test_the_page_reads_an_effect_as_it_is(effect: float, word: str) -> None:
+def test_the_page_states_the_direction_of_an_effect(effect: float, word: str) -> None:
     penalty = sentences(records(effect, 0.0001 if effect else 0.02), 0.95)[1]
     assert penalty.startswith("The penalty alone changes the sealed test by ")
     assert "(roc_paper - random_2g_to_g, 4 SFT checkpoints, smallest effect shown " in penalty
@@ -183,15 +183,12 @@ def test_a_teacher_of_another_machine_is_a_dose_but_not_in_the_contrasts() -> No
     assert taught[["dose", "num_pairs"]].to_numpy().tolist() == [[0.4, 4]]
 
 
-def test_equal_cost_is_where_the_cheaper_arm_ends() -> None:
-<<<<<<< HEAD
+def test_equal_cost_is_the_cost_of_the_cheaper_arm() -> None:
     """Both rise by 0.1 a step; at equal rollouts the dear arm has made half the steps.
 
     The cheap arm's last window is steps 4 to 6, measured after 3 to 5 steps: 400 rollouts, where the dear arm is
     between its first window (0 to 2 steps: 200 rollouts, accuracy .2) and its second (400 rollouts, .3).
     """
-    """Both rise by a sixth of 0.6 a step; at equal rollouts the expensive arm has made half the steps."""
->>>>>>> ce5590c (Rewrite the prose of the tests; merge tests that repeat others)
     arms = by_arm([record("cheap", "main", s, 0.6, rollouts=100) for s in (0, 1)] +
                   [record("dear", "main", s, 0.6, rollouts=200) for s in (0, 1)])  # fmt: skip
     steps = at_equal_cost(arms["cheap"], arms["dear"], "step", 0.95)
@@ -345,7 +342,7 @@ def test_a_curve_is_at_the_mean_cost_of_its_steps_and_before_their_own() -> None
     assert y.tolist() == pytest.approx([0.2, 0.3, 0.4, 0.5])
 
 
-def test_no_record_and_a_broken_one_are_one_clear_line(tmp_path: Path) -> None:
+def test_missing_and_broken_records_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "arms").mkdir()
     result = CliRunner().invoke(app, ["ablations", "--run", str(tmp_path), "--out", str(tmp_path / "out")])
     assert (result.exit_code, "no experiment arm is stored" in result.output) == (2, True)

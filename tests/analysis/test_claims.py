@@ -262,7 +262,7 @@ def test_press_numbers_are_never_targets(run: Run, settings: Settings) -> None:
     assert {found[name] for name in press} == {Verdict.NOT_TESTABLE}
 
 
-def test_whatever_is_not_run_says_what_it_would_take(run: Run, settings: Settings) -> None:
+def test_a_claim_that_is_not_run_states_its_requirements(run: Run, settings: Settings) -> None:
     rows = judge(CLAIMS, measured(run, settings), preset="tiny")
     assert all(row.cost for row in rows if row.verdict == Verdict.NOT_RUN)
 

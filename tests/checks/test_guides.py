@@ -28,7 +28,7 @@ HELD_BY = (
     "tests/trainer/scheduling/test_simulate.py",
     "tests/analysis/test_report.py",
 )
-"""Tests that know no name and run what the new files declare."""
+"""Tests that hold no name and run what the new files declare."""
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ STAGES = {"sft": " sft ", **{stage: f"--stage {stage}" for stage in RL_STAGES}}
 """Stage -> words of its command line."""
 RL_CALLS = (
     ("rollout", "trainer.rollout.loop", "RolloutLoop._end_turn", 40),
-    ("grade", "trainer.stages.rl", "RlStage._grade", 2),
+    ("grade", "trainer.selection.grading", "Grading.grade", 2),
     ("update", "trainer.update.grpo", "GrpoTrainer._micro_batch", 3),
     ("optimizer step", "trainer.update.grpo", "GrpoTrainer._step", 2),
     ("journal", "trainer.jobs.work_folder", "WorkDir.append", 4),

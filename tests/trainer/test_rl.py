@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from records.trajectory import StopReason
+from records.problem import Problem
+from records.trajectory import Rollout, StopReason, Trajectory
 from records.trajectory_files import read_parquet, write_parquet
 from records.trajectory_row import to_row
-from tests.trainer.stages import real_stage
+from records.verdict import Verdict, VerdictKind
+from tests.trainer.stages import FakeSampler, FakeTrainer, a_rollout, real_stage, scripted_stage
 from trainer.metrics.step_metrics import progress_note
+from trainer.rollout.episode import RolloutClock
+from trainer.rollout.task import Task
 from trainer.selection.reward import even_ids
 from trainer.selection.roc import SelectionReason
 from trainer.stages.rl import StepOutcome, split_by_group
@@ -56,6 +62,30 @@ def test_the_journal_and_the_file_of_trajectories_can_hold_a_step(
     json.dumps(outcome.clock.to_json(), allow_nan=False)
     write_parquet(outcome.trajectories, tmp_path / "t.parquet")
     assert read_parquet(tmp_path / "t.parquet") == outcome.trajectories
+
+
+def test_a_rollout_is_graded_while_others_are_sampled() -> None:
+    """The sampler makes its second rollout only once the first is graded."""
+    is_graded = threading.Event()
+
+    class Waiting(FakeSampler):
+        def run(
+            self, tasks: Sequence[Task], policy_version: int
+        ) -> Iterator[tuple[Trajectory, RolloutClock]]:
+            for rollout, _ in super().run(tasks, policy_version):
+                yield rollout, RolloutClock(num_retries=rollout.sample)
+                assert is_graded.wait(20)
+
+    def reward(problem: Problem, rollout: Rollout) -> Verdict:
+        is_graded.set()
+        return Verdict(id=problem.id, verdict=VerdictKind(["wrong", "correct"][rollout.sample % 2]))
+
+    rollouts = [a_rollout(problem, sample, "4") for problem in "ba" for sample in (3, 0, 2, 1)]
+    outcome = scripted_stage(rollouts, FakeTrainer(), Waiting(rollouts), reward).step(1)
+    assert [(t.problem, t.sample, t.reward) for t in outcome.trajectories] == [
+        (problem, sample, float(sample % 2)) for problem in "ab" for sample in range(4)
+    ]
+    assert [clock.num_retries for clock in outcome.rollout_clocks] == [*range(4)] * 2
 
 
 def test_a_later_stage_continues_with_the_next_problems(tiny_checkpoint: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ from records.errors import ConfigError
 from records.problem import Problem
 from records.tool_call import Status, ToolCall
 from records.trajectory import GradedRollout, Rollout, StopReason, Trajectory
+from tests.trainer.stages import a_rollout
 from tests.trainer.tiny_checkpoint import tiny_config
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import chat_format, parse_turn, response_text
 from trainer.rollout.episode import RolloutClock
+from trainer.rollout.grading_thread import graded_as_they_end
 from trainer.rollout.resumable import CHUNK, sample_in_chunks
 from trainer.rollout.sampler import open_sampler, require_positions, rl_settings
 from trainer.rollout.task import Task
@@ -204,3 +208,39 @@ def test_a_model_made_for_shorter_contexts_is_refused(tiny_checkpoint: Path) -> 
     require_positions(tiny_checkpoint, limit)
     with pytest.raises(ConfigError, match=rf"holds contexts of {limit} tokens .* take {limit + 1};"):
         require_positions(tiny_checkpoint, limit + 1)
+
+
+def test_grading_starts_while_the_sampler_goes_on() -> None:
+    """The sampler makes its second rollout only once the first is graded."""
+    is_graded = threading.Event()
+
+    def rollouts() -> Iterator[Rollout]:
+        for sample in range(2):
+            yield a_rollout("p", sample, "4")
+            assert is_graded.wait(20)
+
+    def grade(rollout: Rollout) -> int:
+        is_graded.set()
+        return rollout.sample
+
+    assert list(graded_as_they_end(rollouts(), grade)) == [0, 1]
+
+
+def test_rollouts_that_ended_are_graded_although_the_sampler_fails() -> None:
+    has_failed = threading.Event()
+    graded: list[int] = []
+
+    def rollouts() -> Iterator[Rollout]:
+        for sample in range(3):
+            yield a_rollout("p", sample, "4")
+        has_failed.set()
+        raise KeyboardInterrupt
+
+    def grade(rollout: Rollout) -> None:
+        assert has_failed.wait(20)
+        time.sleep(0.05)
+        graded.append(rollout.sample)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(graded_as_they_end(rollouts(), grade))
+    assert graded == [0, 1, 2]

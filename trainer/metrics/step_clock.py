@@ -54,6 +54,7 @@ class StepClock:
     num_near_limit_calls: int
     """Calls that used a quarter of a time limit or more: their result may depend on the clock."""
     grade_s: float
+    """Seconds after the last rollout; grading starts when a rollout ends."""
     update_s: float
     sync_s: float
     save_s: float

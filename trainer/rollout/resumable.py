@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from records.trajectory_row import from_row, to_row
 from trainer.jobs.progress import Progress
 from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.episode import RolloutClock
+from trainer.rollout.grading_thread import graded_as_they_end
 from trainer.rollout.task import RolloutSettings, Task
 
 CHUNK = 1024
@@ -58,10 +60,9 @@ def sample_in_chunks(
                 progress.advance(len(graded))
                 kept = {(one.problem, one.step, one.sample) for one in graded}
                 missing = [task for task in chunk if (task.problem.id, task.step, task.sample) not in kept]
-                for rollout, _ in sampler.run(missing, policy_version):
-                    one = grade(rollout).selected()
+                ended = (rollout for rollout, _ in sampler.run(missing, policy_version))
+                for one in graded_as_they_end(ended, partial(_keep, grade=grade, journal=journal)):
                     graded.append(one)
-                    _append(journal, one)
                     progress.advance(1)
                 write_shard(graded, shard)
                 work.seal(0, shard)
@@ -105,9 +106,15 @@ def _read_journal(journal: Path | None, chunk: Sequence[Task]) -> list[Trajector
     return whole
 
 
-def _append(journal: Path | None, one: Trajectory) -> None:
-    if journal is None:
-        return
+def _keep(rollout: Rollout, grade: Callable[[Rollout], GradedRollout], journal: Path | None) -> Trajectory:
+    """Grade a rollout and append it to the journal, in the thread that grades."""
+    one = grade(rollout).selected()
+    if journal is not None:
+        _append(journal, one)
+    return one
+
+
+def _append(journal: Path, one: Trajectory) -> None:
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(to_row(one)) + "\n")

@@ -1,11 +1,10 @@
-"""`Grading`: verdict, reward and penalties of a group's rollouts (paper section 2.2)."""
+"""`Grading`: verdict, reward and penalties of a rollout (paper section 2.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from config.objective import ObjectiveSection
-from records.group import Group
 from records.problem import Problem
 from records.trajectory import GradedRollout, Rollout, StopReason
 from records.verdict import reward_of
@@ -31,12 +30,8 @@ class Grading:
     grader: Reward | None = None
     """Decides correctness for the metrics if the reward is another function."""
 
-    def grade(self, group: Group[Rollout], objective: ObjectiveSection) -> Group[GradedRollout]:
-        """Grade every rollout of a group; a rollout lost by the infrastructure keeps reward None (B38)."""
-        graded = tuple(self._grade(group.problem, rollout, objective) for rollout in group.rollouts)
-        return Group(problem=group.problem, rollouts=graded)
-
-    def _grade(self, problem: Problem, rollout: Rollout, objective: ObjectiveSection) -> GradedRollout:
+    def grade(self, problem: Problem, rollout: Rollout, objective: ObjectiveSection) -> GradedRollout:
+        """Grade a rollout; one lost by the infrastructure keeps reward None (B38)."""
         err, form = p_err(rollout.turns), p_format(rollout.turns)
         if unusable(rollout) is not None:
             return rollout.graded(reward=None, p_err=err, p_format=form)

@@ -9,6 +9,7 @@ Engines make tokens, `trainer.rollout.loop` makes rollouts, `trainer.update.grpo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from random import Random
 
@@ -18,7 +19,7 @@ from records.group import Group, grouped
 from records.problem import Problem
 from records.seeds import derive_seed
 from records.stages import BY_NAME
-from records.trajectory import GradedRollout, Rollout, Trajectory
+from records.trajectory import GradedRollout, Trajectory
 from trainer.metrics.alarms import alarms
 from trainer.metrics.selection_metrics import selection_metrics
 from trainer.metrics.step_clock import Laps, StepClock
@@ -26,6 +27,7 @@ from trainer.metrics.step_metrics import group_metrics, is_rewarded, rollout_met
 from trainer.metrics.update_metrics import update_metrics
 from trainer.problems.order import problems_of_step
 from trainer.rollout.episode import RolloutClock
+from trainer.rollout.grading_thread import grading_thread
 from trainer.rollout.sampler import Sampler
 from trainer.rollout.task import Task
 from trainer.selection.advantage import advantages
@@ -75,10 +77,11 @@ class RlStage:
         laps = Laps()
         # The global step: a count per stage would give every stage the same problems in the same order.
         problems = problems_of_step(self.pool, step, self.section.prompts_per_step, self.seed)
-        with laps.lap("rollout"):
-            rollouts, clocks = self._rollouts(problems, step)
-        with laps.lap("grade"):
-            groups = [self.grading.grade(group, self.objective) for group in grouped(problems, rollouts)]
+        with grading_thread() as grader:
+            with laps.lap("rollout"):
+                pending, clocks = self._rollouts(problems, step, grader)
+            with laps.lap("grade"):
+                groups = grouped(problems, [graded.result() for graded in pending])
         with laps.lap("update"):
             selections = [self._select(group, step) for group in groups]
             kept = [rollout for selection in selections for rollout in selection.kept]
@@ -88,12 +91,23 @@ class RlStage:
             self.sampler.take_weights(self.trainer, version=step)
         return self._outcome(step, selections, advantages_N, updates, laps, clocks)
 
-    def _rollouts(self, problems: Sequence[Problem], step: int) -> tuple[list[Rollout], list[RolloutClock]]:
-        """2G rollouts of each problem and their clocks, both in order of the rollouts' keys."""
+    def _rollouts(
+        self, problems: Sequence[Problem], step: int, grader: Executor
+    ) -> tuple[list[Future[GradedRollout]], list[RolloutClock]]:
+        """2G rollouts of each problem, graded as they end, and their clocks; both in order of the rollouts' keys."""
         num = self.objective.group_size * self.objective.roc.oversample
         tasks = [Task(problem=problem, sample=i, step=step) for problem in problems for i in range(num)]
-        done = sorted(self.sampler.run(tasks, policy_version=step - 1), key=lambda pair: pair[0].key)
-        return [rollout for rollout, _ in done], [clock for _, clock in done]
+        by_id = {problem.id: problem for problem in problems}
+        done = [
+            (
+                rollout.key,
+                grader.submit(self.grading.grade, by_id[rollout.problem], rollout, self.objective),
+                clock,
+            )
+            for rollout, clock in self.sampler.run(tasks, policy_version=step - 1)
+        ]
+        done.sort(key=lambda one: one[0])
+        return [graded for _, graded, _ in done], [clock for _, _, clock in done]
 
     def _select(self, group: Group[GradedRollout], step: int) -> GroupSelection:
         """Pick G of a group's 2G rollouts, by a random stream of its own."""

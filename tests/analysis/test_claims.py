@@ -85,7 +85,7 @@ def test_held_means_inside_the_margin(low: float, high: float, expected: Verdict
     assert decide(claim, Effect(value=0.0, low=low, high=high)) is expected
 
 
-def test_four_checkpoints_are_inconclusive_whatever_the_interval() -> None:
+def test_four_checkpoints_are_inconclusive_for_any_interval() -> None:
     claim = BY_ID["roc-accuracy"]
     assert decide(claim, Effect(value=1, low=0.9, high=1.1, num_units=4)) is Verdict.INCONCLUSIVE
     assert decide(claim, Effect(value=1, low=0.9, high=1.1, num_units=5)) is Verdict.SAME_DIRECTION

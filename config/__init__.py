@@ -1,0 +1,13 @@
+"""The one configuration: sections, presets, and what each command reads of it.
+
+Other packages import from these modules:
+
+- `arms`: `ArmRun`, `load_arms`, `config_of_origin`, `view_of_arm`
+- `command`: `one_line_errors`, `fail`
+- `commands`: `PrepareView`, `CorpusView`, `BaseView`, `SftView`, `RolloutView`
+- `model`: `ModelSection`, `DataSection`, `SandboxSection`, `RolloutSection`, `SftNoiseSection`
+- `objective`: `RocSelection`, `RocTransform`, `Normalisation`, `ObjectiveSection`
+- `options`: `Source`, `configured`
+- `recipes`: `SourceSpec`, `ProblemSource`, `ConversationSource`, `MatchRule`, `ProblemPart`
+- `resolve`: `resolve`
+"""

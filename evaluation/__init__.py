@@ -1,0 +1,1 @@
+"""Samples and grades a checkpoint, and what becomes of the grades. Commands are in `__main__`."""

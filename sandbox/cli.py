@@ -15,7 +15,7 @@ from records.repository_module import run_bench_module
 
 if TYPE_CHECKING:
     from records.tool_call import ToolCall
-    from sandbox.client.client import Sandbox
+    from sandbox.client import Sandbox
 
 app = typer.Typer(
     add_completion=False,
@@ -38,8 +38,7 @@ def fail(text: str) -> NoReturn:
 
 
 def _open(workers: int, preload: str, min_isolation: str, **others: Any) -> Sandbox:
-    from sandbox.client.client import Sandbox
-    from sandbox.client.connection import SandboxError
+    from sandbox.client import Sandbox, SandboxError
     from sandbox.settings import SettingsError
 
     names = tuple(name.strip() for name in preload.split(",") if name.strip())

@@ -1,0 +1,7 @@
+"""Two runs side by side.
+
+Other packages import from these modules:
+
+- `compare`: `compare_runs`, `to_markdown`
+- `identity`: `leaves`
+"""

@@ -1,4 +1,7 @@
-"""The figures of the report, one file each: a module here declares `PLOT` under the name of its file."""
+"""The figures of the report, one file each: a module here declares `PLOT` under the name of its file.
+
+- `arms`: `table_of`, `draw`
+"""
 
 from __future__ import annotations
 

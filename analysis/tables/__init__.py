@@ -1,4 +1,8 @@
-"""The tables of the report, in the order of the page."""
+"""`GRIDS`: the tables of the report, in the order of the page.
+
+- `grid`: `Grid`, `write`
+- `arms`: `cell`, `cost_grid`, `endpoint_grid`
+"""
 
 from __future__ import annotations
 

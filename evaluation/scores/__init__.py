@@ -1,0 +1,9 @@
+"""From graded samples to score rows with intervals.
+
+Other packages import from these modules:
+
+- `behaviour`: `behaviour`
+- `bfcl`: `function_scores`, `function_row`
+- `ifeval`: `instruction_scores`, `instruction_row`
+- `score_rows`: `Slice`, `outcomes_of`, `score`, `consensus`, `without_known_issues`
+"""

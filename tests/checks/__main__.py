@@ -5,7 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.checks import circles, imports, links, lock, places, prose, schema, sizes, torch_free, workflow
+from tests.checks import (
+    circles,
+    imports,
+    links,
+    lock,
+    places,
+    prose,
+    public_names,
+    schema,
+    sizes,
+    torch_free,
+    workflow,
+)
 
 CHECKS = {
     "sizes": sizes.problems,
@@ -16,6 +28,7 @@ CHECKS = {
     "torch_free": torch_free.problems,
     "imports": imports.problems,
     "circles": circles.problems,
+    "public_names": public_names.problems,
     "workflow": workflow.problems,
     "prose": prose.problems,
 }

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.checks import circles, links, lock, places, schema, sizes, torch_free, tree, workflow
+from tests.checks import circles, links, lock, places, public_names, schema, sizes, torch_free, tree, workflow
 
 LONG_FUNCTION = "def grow():\n" + "    x = 1\n" * 80
 NEEDLESS = '[[size]]\npath = "a.py"\nfunction = "grow"\nreason = "one table"\n'
@@ -24,6 +24,11 @@ CIRCLE = {
     "config/__init__.py": "",
     "config/a.py": "def f():\n    from config.b import g\n",
     "config/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from config import a\n",
+}
+UNLISTED = {
+    "config/__init__.py": "",
+    "config/a.py": "b = 1",
+    "verifier/__init__.py": "from config.a import b",
 }
 NO_LOG = 'rule a:\n    output:\n        "x"\n    shell:\n        "touch {output}"\n'
 
@@ -42,6 +47,12 @@ NO_LOG = 'rule a:\n    output:\n        "x"\n    shell:\n        "touch {output}
         (links, {"README.md": "# Top\n\n[it](missing.md)\n"}, "README.md:3: link 'missing.md': no such file"),
         (links, {"README.md": "# Top\n\n[it](#bottom)\n"}, "README.md:3: link '#bottom': no such heading"),
         (circles, CIRCLE, "config.a -> config.b -> config.a: files that import each other"),
+        (
+            public_names,
+            {"config/__init__.py": '"""- `a`: `b`"""', "config/a.py": ""},
+            "lists b of a, which has none",
+        ),
+        (public_names, UNLISTED, "does not list config.a, which verifier imports"),
         (torch_free, TORCH, "verifier.b: importing it imports torch"),
         (torch_free, {"config/__init__.py": "import no_such_module"}, "no_such_module"),
         (schema, {"config/schema.json": "{not json"}, schema.STALE),

@@ -7,21 +7,11 @@ from random import Random
 
 import pytest
 
-from trainer.problems import (
-    ALL_FAMILIES,
-    IN_DISTRIBUTION,
-    Family,
-    LevelMix,
-    ProblemError,
-    Splits,
-    family_and_params,
-    find_family,
-    generate_splits,
-)
+from trainer.problems.catalogue import ALL_FAMILIES, IN_DISTRIBUTION, family_and_params, find_family
 from trainer.problems.composition import HELD_OUT_PAIRS, QUANTITIES, TRAINED_PAIRS
 from trainer.problems.families.unseen import UNSEEN
-from trainer.problems.family import digest, make_problem
-from trainer.problems.splits import RINGS, SPLITS, apportion, hash_split
+from trainer.problems.family import Family, ProblemError, digest, make_problem
+from trainer.problems.splits import RINGS, SPLITS, LevelMix, Splits, apportion, generate_splits, hash_split
 
 NUM_DRAWS = 200
 by_key = pytest.mark.parametrize("family", ALL_FAMILIES, ids=lambda f: f.key)
@@ -189,7 +179,7 @@ def test_another_seed_draws_other_problems():
 
 def test_splits_are_the_same_in_every_process(project_root):
     code = (
-        "from trainer.problems import generate_splits\n"
+        "from trainer.problems.splits import generate_splits\n"
         "from trainer.problems.family import digest\n"
         "s = generate_splits(seed=5, num_sft=60, num_train=20, num_dev=20, num_test=20, min_ring=20)\n"
         "print(digest(repr([p.to_json() for p in s.all_problems()])))"

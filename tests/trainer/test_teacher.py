@@ -13,7 +13,8 @@ import pytest
 from config.model import SftNoiseSection
 from config.resolve import resolve
 from records.tool_call import Status, ToolCall, ToolError, ToolResult
-from trainer.problems import LevelMix, ProblemError, generate_splits
+from trainer.problems.family import ProblemError
+from trainer.problems.splits import LevelMix, generate_splits
 from trainer.sft.teacher import TeacherError, TeacherRow, write_transcripts
 
 TOOL = "execute_python_code_with_standard_io"

@@ -1,21 +1,12 @@
-"""Procedural problems with integer answers: families, compositions, splits by parameter hash."""
+"""Procedural problems with integer answers (families, compositions, splits by parameter hash), and files of problems.
 
-from trainer.problems.catalogue import ALL_FAMILIES, IN_DISTRIBUTION, family_and_params, find_family
-from trainer.problems.family import Family, Params, ProblemError
-from trainer.problems.splits import RINGS, SPLITS, DuplicateCount, LevelMix, Splits, generate_splits
+Other packages import from these modules:
 
-__all__ = [
-    "ALL_FAMILIES",
-    "IN_DISTRIBUTION",
-    "RINGS",
-    "SPLITS",
-    "DuplicateCount",
-    "Family",
-    "LevelMix",
-    "Params",
-    "ProblemError",
-    "Splits",
-    "family_and_params",
-    "find_family",
-    "generate_splits",
-]
+- `catalogue`: `family_and_params`
+- `composition`: `Composition`
+- `family`: `ProblemError`, `Family`, `digest`
+- `order`: `problems_of_step`
+- `prepare`: `prepare`
+- `problem_files`: `write_problems`, `read_problems`, `read_lines`, `load_split`, `pool_digest`
+- `splits`: `generate_splits`, `Splits`
+"""

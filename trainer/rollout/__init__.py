@@ -1,0 +1,20 @@
+"""From tasks to rollouts: prompt, loop, tool and tokenizer.
+
+Other packages import from these modules:
+
+- `chat`: `Codec`, `ChatFormat`, `parse_turn`, `response_text`, `chat_template`
+- `chat_text`: `ChatText`, `live`, `turn_text`
+- `chatml`: `chatml`, `follow_up`
+- `draft`: `RolloutDraft`
+- `episode`: `RolloutClock`, `Ended`, `Reply`, `TurnRead`
+- `prompt_fit`: `fitting`
+- `resumable`: `sample_in_chunks`
+- `sampler`: `Sampler`, `open_sampler`, `require_positions`, `most_positions`, `rl_settings`
+- `task`: `Task`, `RolloutSettings`
+- `template_check`: `check_template`
+- `terminal_chat`: `talk`
+- `tokenizer`: `FolderCodec`, `transformers_tokenizer`, `control_of`, `train_tokenizer`, `save_tokenizer`
+- `tool`: `open_tool`, `limits_of`
+- `tool_episode`: `ToolEpisodes`
+- `wake`: `Wake`
+"""

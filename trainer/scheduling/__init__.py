@@ -1,0 +1,7 @@
+"""Which engine gets which rollout, and when. Policies are in `policies`, simulated engines in `simulation`.
+
+Other packages import from these modules:
+
+- `fixed_cap`: `FixedCapPolicy`
+- `policy`: `Arrival`, `Assignment`, `Policy`
+"""

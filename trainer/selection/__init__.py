@@ -1,0 +1,11 @@
+"""From rollouts to advantages: rewards, GRPO-RoC, baselines.
+
+Other packages import from these modules:
+
+- `advantage`: `advantages`
+- `grading`: `Grading`, `grading_of`
+- `group_selection`: `GroupSelection`, `select_group`, `selection_rule`
+- `reward`: `reward_function`
+- `roc`: `SelectionRule`, `pressure`
+- `roc_release`: `refused_splits`
+"""

@@ -1,0 +1,8 @@
+"""SFT: the procedural corpus, recorded conversations, and training on them.
+
+Other packages import from these modules:
+
+- `conversations`: `publish_conversations`, `corpus_texts`
+- `corpus`: `Document`, `build_corpus`, `read_documents`, `row_of_document`
+- `sft`: `run_sft`
+"""

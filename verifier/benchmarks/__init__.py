@@ -1,6 +1,8 @@
 """`benchmark`: the benchmarks of the suite; each module of this folder declares one as `BENCHMARK`.
 
 The name of a benchmark is the path of its file below this folder, with '-' between folders (`procedural-dev`).
+
+- `gpqa_diamond`: `LETTERS`, `letter_histogram`, `option_order`, `rearrange`
 """
 
 from __future__ import annotations

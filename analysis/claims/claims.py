@@ -1,7 +1,6 @@
 """`judge`: the verdict that a run's stored results give on each claim of the paper and of the press.
 
-A verdict is computed, never typed: `analysis.claims.effects` gives an effect with an interval, `decide` turns it into
-a word.
+Verdicts are computed: `analysis.claims.effects` gives an effect with an interval, `decide` turns it into a verdict.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ Measure = Callable[[Claim, float], Effect | Unavailable | None]
 
 
 def words(claim: Claim) -> tuple[Verdict, Verdict]:
-    """The words for an effect in the published direction and against it, by the kind of evidence."""
+    """Return the verdicts for an effect in the published direction and against it, by the kind of evidence."""
     match claim.evidence:
         case "direct":
             return Verdict.SUPPORTED, Verdict.CONTRADICTED
@@ -129,7 +128,7 @@ def about_arms(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def is_of_the_paper_alone(claim: Claim) -> bool:
-    """Is the claim about published numbers, so that no run changes its verdict?"""
+    """Return whether the claim covers published numbers only, so that no run changes its verdict."""
     return isinstance(claim.endpoint, Published | PublishedDifference)
 
 

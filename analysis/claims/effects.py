@@ -1,4 +1,4 @@
-"""`measure`: from stored results to the effect that a claim is about, one small function per kind of endpoint."""
+"""`measured_on`: the effect of each claim from stored results, with one small function per kind of endpoint."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What the claims are judged on; an empty part was not measured."""
+    """Inputs of the claims; an empty part was not measured."""
 
     reference: Reference
     scores: list[Score] = field(default_factory=list)
@@ -75,14 +75,9 @@ def results_of(
     claims: Sequence[e.Claim],
     arms_folder: Path | None = None,
 ) -> Results:
-    """Read what some claims need of one run folder.
+    """Read the results of one run folder that some claims require.
 
-    Args:
-        run: the folder.
-        settings: settings of the analysis.
-        reference: published numbers.
-        claims: those that will be judged.
-        arms_folder: a folder whose records all count; default: the arms that the run declares.
+    `arms_folder` is a folder whose records all count; by default those of the arms that the run declares count.
     """
     phases, scores = run.phases_s(), run.scores()
     return Results(
@@ -103,7 +98,7 @@ def results_of(
 def _lengths(
     run: Run, scores: Sequence[Score], claims: Sequence[e.Claim]
 ) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """Lengths of the samples behind some claims; samples of a checkpoint without such a benchmark are not read."""
+    """Return lengths of the samples of some claims; checkpoints without such a benchmark are not read."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     asked = {
         (c.endpoint.checkpoint, c.endpoint.benchmark) for c in claims if isinstance(c.endpoint, e.LengthLevel)
@@ -120,7 +115,7 @@ def _lengths(
 
 
 def measured_on(results: Results, settings: entropy.Settings) -> Measure:
-    """A `Measure` over results that were read once."""
+    """Return a `Measure` over results that were read once."""
 
     def measure(claim: e.Claim, confidence: float) -> Effect | Unavailable | None:
         level = replace(settings, confidence=confidence)
@@ -228,7 +223,7 @@ def _paired_effect(difference: PairedDifference, note: str) -> Effect:
 
 
 def score_share(scores: list[Score], endpoint: e.ScoreShare, settings: entropy.Settings) -> Effect | None:
-    """Gain up to `at` minus half of the gain up to `end`, paired by question: above 0 where it is most of the gain.
+    """Return the gain up to `at` minus half of the gain up to `end`, paired by question: above 0 if it is most of it.
 
     With s, a, e the outcomes at start, at and end, (a - s) - (e - s) / 2 is a - (s + e) / 2, one number per question.
     """
@@ -261,10 +256,9 @@ def score_share(scores: list[Score], endpoint: e.ScoreShare, settings: entropy.S
 
 
 def score_level(scores: list[Score], endpoint: e.ScoreLevel, confidence: float) -> Effect | None:
-    """A score minus the published value on the same questions.
+    """Return a score minus the published value on the same questions.
 
-    Both are means over the same questions, so only the sampling of answers differs: the spread is the score's own
-    standard error of a rerun, once for each side.
+    Only the sampling of answers differs, so the spread is the score's standard error of a rerun, once for each side.
     """
     score = find_score(scores, endpoint.checkpoint, endpoint.benchmark)
     if score is None:

@@ -1,6 +1,6 @@
-"""`Claim`: one row of results/reference/claims.yaml, and `Endpoint`: what it measures.
+"""`Claim` and `Endpoint`: one row of results/reference/claims.yaml, and the quantity that it measures.
 
-The rows are written before a run. An endpoint names quantities; `analysis.claims.effects` measures them.
+The rows are fixed before any run. `analysis.claims.effects` measures the endpoints.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class PublishedSum(_Closed):
 
 
 class PublishedGranularity(_Closed):
-    """Is a published percentage a mean of so many 0/1 outcomes, at the digits that are printed?"""
+    """Whether a published percentage can be a mean of that many 0/1 outcomes, at the printed digits."""
 
     kind: Literal["published_granularity"]
     cell: Cell
@@ -184,7 +184,7 @@ class PublishedFilter(_Closed):
 
 
 class NoEndpoint(_Closed):
-    """Nothing that a run of this suite could measure."""
+    """An endpoint that no run of this suite can measure."""
 
     kind: Literal["none"]
 
@@ -239,7 +239,7 @@ class Claim(_Closed):
     presets: list[str] | None = None
     """Where the endpoint exists; null: everywhere; empty: nowhere."""
     cost: str | None = None
-    """What measuring would take, where this run does not."""
+    """Requirements of a measurement, where this run cannot make it."""
     press_only: bool = False
 
     @model_validator(mode="after")

@@ -74,7 +74,7 @@ def test_a_conversation_longer_than_the_context_is_counted_and_left_out(
     assert (len(cut.rows), cut.num_too_long) == (1, 1)
 
 
-def test_lengths_and_truncation_share_stand_in_text_and_page(corpus: Path, tiny_checkpoint: Path) -> None:
+def test_lengths_and_truncation_use_the_same_page(corpus: Path, tiny_checkpoint: Path) -> None:
     found = inspect(corpus / CONVERSATIONS, tiny_checkpoint, 1, resolve().rollout, budget=100)
     assert sum(count for *_, count in found.histogram()) == 2
     assert any("longer than 100 tokens: " in line for line in lengths(found))

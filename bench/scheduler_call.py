@@ -20,7 +20,7 @@ from trainer.scheduling.policy import Arrival, Assignment, Policy
 from trainer.scheduling.simulation.simulate import Cluster, simulate
 from trainer.scheduling.simulation.workload import synthetic
 
-_ROLLOUTS_PER_ENGINE = 16
+_ROLLOUTS_PER_ENGINE = 64
 _GROUP_SIZE = 32
 
 

@@ -218,7 +218,10 @@ def duration(seconds: float) -> str:
 
 
 def last_line(log: Path | None) -> str:
-    """Return the last line that a job has written so far, without the runs of blanks; empty when there is none."""
+    """Return the last line of text that a job has written so far, single-spaced; empty when there is none.
+
+    The facts that a job prints at its end, as a JSON object, are no text.
+    """
     if log is None:
         return ""
     try:
@@ -227,4 +230,4 @@ def last_line(log: Path | None) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    return next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
+    return next((" ".join(line.split()) for line in reversed(lines) if line.strip() and line[0] != "{"), "")

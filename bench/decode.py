@@ -1,7 +1,8 @@
-"""`bench_decode`: decoding speed of the local engine and of transformers' `generate`, on one model and its prompts.
+"""`bench_decode`: decoding speed of the local engine, of vLLM and of transformers' `generate`, on one model.
 
-The unit is tokens per CPU-second of this process, sampling included. Rounds are interleaved and the best one counts,
-because other processes only ever slow a round. `generate` returns ids only, the engine also log-probs.
+The unit is tokens per CPU-second of this process and its children, sampling included. Rounds are interleaved and the
+best one counts, because other processes only ever slow a round. `generate` returns ids only, the engines also
+log-probs. vLLM takes part where it is installed as pinned; the engines decode on one thread, each in its own way.
 """
 
 from __future__ import annotations
@@ -9,18 +10,29 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable, Sequence
-from statistics import median
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, cast
 
+import psutil
 import torch
 import transformers
 import typer
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
+from records.errors import ConfigError
 from trainer.engines.local import LocalEngine
-from trainer.engines.protocol import LiveWeights
+from trainer.engines.protocol import Engine, LiveWeights
 from trainer.engines.requests import GenerateRequest
+from trainer.engines.vllm import VllmEngine
+from trainer.engines.vllm_version import installed_vllm, vllm_fault
+from trainer.rollout.wake import Wake
+from trainer.weights import read_model
+
+Contestant = Callable[[list[list[int]], int], float]
+"""Prompts and tokens to decode for each -> CPU seconds, loading of weights excluded."""
 
 
 def tiny_policy() -> Qwen3ForCausalLM:
@@ -40,67 +52,102 @@ def tiny_policy() -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config).eval()
 
 
-def bench_decode(
-    batches: Sequence[int] = (128, 512), *, prompt_len: int = 110, num_new: int = 100, num_rounds: int = 3
-) -> dict[str, Any]:
-    """Measure both on each batch size, on one thread; prompts differ, so nothing is shared.
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Every prompt differs, within a round and between rounds, so no cache is shared."""
+
+    prompt_len: int = 110
+    num_new: int = 100
+    num_rounds: int = 3
+
+    def prompts(self, batch: int, number: int) -> list[list[int]]:
+        """Random ids of one measurement."""
+        generator = torch.Generator().manual_seed(1000 * batch + number)
+        return torch.randint(3, 1024, (batch, self.prompt_len), generator=generator).tolist()
+
+    @property
+    def max_len(self) -> int:
+        return self.prompt_len + self.num_new
+
+
+def bench_decode(model: PreTrainedModel, batches: Sequence[int], work: Workload) -> dict[str, Any]:
+    """Measure every contestant on each batch size.
 
     A round's decode time is that of `num_new` tokens minus that of 1 token, which is mostly prefill.
 
-    Returns a JSON record: per batch size the decoded tokens per CPU-second of each round, the best of both,
-    their ratio, and the ratio with prefill included.
+    Returns a JSON record: per batch size and contestant the decoded tokens per CPU-second of each round, the best of
+    them, and its ratio to that of `generate`.
     """
     torch.set_num_threads(1)
-    model = tiny_policy()
-    return {
-        "prompt_len": prompt_len,
-        "num_new": num_new,
-        "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "threads": 1,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "results": [_bench_batch(model, batch, prompt_len, num_new, num_rounds) for batch in batches],
-    }
+    with contestants(model, max(batches), work) as named:
+        return {
+            "prompt_len": work.prompt_len,
+            "num_new": work.num_new,
+            "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "dtype": "float32",
+            "threads": 1,
+            "versions": {
+                "python": platform.python_version(),
+                "torch": torch.__version__,
+                "transformers": transformers.__version__,
+                "vllm": (installed_vllm() or ("", ""))[1] if "vllm" in named else None,
+            },
+            "results": [_bench_batch(named, batch, work) for batch in batches],
+        }
 
 
-def _bench_batch(
-    model: Qwen3ForCausalLM, batch: int, prompt_len: int, num_new: int, num_rounds: int
-) -> dict[str, Any]:
-    generator = torch.Generator().manual_seed(batch)
-    prompts = torch.randint(3, 1024, (batch, prompt_len), generator=generator)
-    ids = prompts.tolist()
-    num_decoded = batch * (num_new - 1)
-    engine_rates: list[float] = []
-    peer_rates: list[float] = []
-    whole_ratios: list[float] = []
-    for _ in range(num_rounds):
-        engine_first, engine_whole = _engine_cpu_s(model, ids, 1), _engine_cpu_s(model, ids, num_new)
-        peer_first, peer_whole = (
-            _generate_cpu_s(model, prompts, 1),
-            _generate_cpu_s(model, prompts, num_new),
-        )
-        engine_rates.append(num_decoded / (engine_whole - engine_first))
-        peer_rates.append(num_decoded / (peer_whole - peer_first))
-        whole_ratios.append(peer_whole / engine_whole)
+def _bench_batch(named: dict[str, Contestant], batch: int, work: Workload) -> dict[str, Any]:
+    num_decoded = batch * (work.num_new - 1)
+    rates: dict[str, list[float]] = {name: [] for name in named}
+    for number in range(work.num_rounds):
+        for name, cpu_s in named.items():
+            first = cpu_s(work.prompts(batch, 2 * number), 1)
+            whole = cpu_s(work.prompts(batch, 2 * number + 1), work.num_new)
+            rates[name].append(num_decoded / (whole - first))
+    best = {name: max(rounds) for name, rounds in rates.items()}
     return {
         "batch": batch,
-        "engine_tokens_per_cpu_s": engine_rates,
-        "generate_tokens_per_cpu_s": peer_rates,
-        "best_ratio": max(engine_rates) / max(peer_rates),
-        "median_ratio": median(engine / peer for engine, peer in zip(engine_rates, peer_rates, strict=True)),
-        "median_ratio_with_prefill": median(whole_ratios),
+        "tokens_per_cpu_s": {name: [round(rate, 1) for rate in rounds] for name, rounds in rates.items()},
+        "best": {name: round(rate, 1) for name, rate in best.items()},
+        "ratio_to_generate": {name: round(rate / best["generate"], 2) for name, rate in best.items()},
     }
 
 
-def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: int) -> float:
-    """CPU seconds of one batch with prefill and sampling, without the loading of weights."""
-    max_len = len(prompts[0]) + num_new
-    engine = LocalEngine(engine=0, capacity_tokens=len(prompts) * max_len, max_len=max_len)
-    engine.take_weights(LiveWeights(model.state_dict(), model.config), 0)
-    begin = time.process_time()
+@contextmanager
+def contestants(model: PreTrainedModel, largest: int, work: Workload) -> Iterator[dict[str, Contestant]]:
+    """Yield what is measured, by name; vLLM starts once."""
+    weights = LiveWeights(dict(model.named_parameters()), model.config)
+    capacity = largest * (work.max_len + 32)
+
+    def local(prompts: list[list[int]], num_new: int) -> float:
+        with closing(LocalEngine(engine=0, capacity_tokens=capacity, max_len=work.max_len)) as engine:
+            engine.take_weights(weights, 0)
+            return _engine_cpu_s(engine, prompts, num_new)
+
+    named: dict[str, Contestant] = {
+        "local": local,
+        "generate": lambda prompts, num_new: _generate_cpu_s(model, torch.tensor(prompts), num_new),
+    }
+    if vllm_fault(installed_vllm()) is not None:
+        yield named
+        return
+    vllm = VllmEngine(engine=0, capacity_tokens=capacity, max_len=work.max_len, max_requests=largest)
+    with closing(vllm):
+        vllm.take_weights(weights, 0)
+        yield named | {"vllm": lambda prompts, num_new: _engine_cpu_s(vllm, prompts, num_new)}
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and its children so far."""
+    children = psutil.Process().children(recursive=True)
+    return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in children)
+
+
+def _engine_cpu_s(engine: Engine, prompts: list[list[int]], num_new: int) -> float:
+    """CPU seconds of one batch, prefill and sampling included."""
+    wake = Wake()
+    engine.call_when_done(wake.call)
+    begin = _cpu_s()
     for i, ids in enumerate(prompts):
         engine.submit(
             GenerateRequest(
@@ -115,12 +162,15 @@ def _engine_cpu_s(model: Qwen3ForCausalLM, prompts: list[list[int]], num_new: in
         )
     num_done = 0
     while num_done < len(prompts):
-        num_done += len(engine.advance())
-    return time.process_time() - begin
+        done = engine.advance()
+        num_done += len(done)
+        if not done and not engine.computes:
+            wake.wait(None)
+    return _cpu_s() - begin
 
 
-def _generate_cpu_s(model: Qwen3ForCausalLM, prompts: torch.Tensor, num_new: int) -> float:
-    begin = time.process_time()
+def _generate_cpu_s(model: PreTrainedModel, prompts: torch.Tensor, num_new: int) -> float:
+    begin = _cpu_s()
     with torch.inference_mode():
         generate = cast(Callable[..., torch.Tensor], model.generate)  # pyright: ignore[reportAttributeAccessIssue]
         generate(
@@ -135,7 +185,7 @@ def _generate_cpu_s(model: Qwen3ForCausalLM, prompts: torch.Tensor, num_new: int
             pad_token_id=0,
             eos_token_id=None,
         )
-    return time.process_time() - begin
+    return _cpu_s() - begin
 
 
 def main(
@@ -143,9 +193,16 @@ def main(
     batch: Annotated[list[int] | None, typer.Option(help="Batch size; may be repeated.", min=1)] = None,
     num_new: Annotated[int, typer.Option(help="Tokens decoded for each prompt.", min=2)] = 100,
     rounds: Annotated[int, typer.Option(help="Interleaved rounds.", min=1)] = 3,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Checkpoint folder; default: a random model of the tiny shape.")
+    ] = None,
 ) -> None:
-    """Measure tokens per CPU-second of the local engine and of transformers' `generate`."""
-    record = bench_decode(batch or (128, 512), num_new=num_new, num_rounds=rounds)
+    """Tokens per CPU-second of the local engine, of vLLM if installed, and of transformers' `generate`."""
+    try:
+        model = tiny_policy() if checkpoint is None else read_model(checkpoint, dtype=torch.float32).eval()
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--checkpoint") from None
+    record = bench_decode(model, batch or (16, 64, 256), Workload(num_new=num_new, num_rounds=rounds))
     typer.echo(json.dumps(record, indent=None if as_json else 1))
 
 

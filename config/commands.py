@@ -7,7 +7,7 @@ key affects. The command receives the same frozen view: reading another setting 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,6 +16,7 @@ from config.model import (
     AnalysisSection,
     Config,
     DataSection,
+    EndpointEngineSection,
     EvalSection,
     FilterSection,
     ModelSection,
@@ -77,6 +78,13 @@ class RolloutView(View):
 
     sandbox: SandboxSection
     rollout: RolloutSection
+
+    def at_endpoint(self, base: str | None) -> Self:
+        """Return the view with the server at `base` as its engine; the view itself if `base` is None."""
+        if base is None:
+            return self
+        engine = EndpointEngineSection(kind="endpoint", base=base)
+        return self.model_copy(update={"rollout": self.rollout.model_copy(update={"engine": engine})})
 
 
 class RlView(RolloutView):

@@ -138,9 +138,30 @@ class VllmEngineSection(Section):
     """Type of its weights and cache; null: bfloat16 on a GPU, float32 on a CPU."""
     max_requests: Positive = 256
     """Most rollouts decoded at once; further ones wait in its queue."""
+    count: Positive = 1
+    """Engines, each with `kv_tokens`, and on a GPU of its own where this machine has several."""
 
 
-EngineSection = Annotated[LocalEngineSection | VllmEngineSection, Field(discriminator="kind")]
+class ProcessEngineSection(Section):
+    """Local engines in processes of their own, each started again when it ends."""
+
+    kind: Literal["process"]
+    count: Positive = 1
+    """Engines, each with `kv_tokens` and `runtime.threads.rl`."""
+
+
+class EndpointEngineSection(Section):
+    """An OpenAI-compatible server, for `chat` and `evaluate` only: it keeps its weights and returns text."""
+
+    kind: Literal["endpoint"]
+    base: Text
+    """Address up to and without `/completions`, such as `http://127.0.0.1:8000/v1`."""
+
+
+EngineSection = Annotated[
+    LocalEngineSection | ProcessEngineSection | VllmEngineSection | EndpointEngineSection,
+    Field(discriminator="kind"),
+]
 
 
 class RolloutSection(Section):
@@ -156,8 +177,9 @@ class RolloutSection(Section):
     rejoin_iterations: Positive
     """Deterministic runs: decode iterations between a rollout's tool call and its return to the batch."""
     engine: EngineSection
-    """Engine that generates the tokens: `{kind: local}`, or `{kind: vllm}` with dtype (float32, bfloat16; default null:
-    bfloat16 on a GPU, float32 on a CPU) and max_requests (default 256), the most rollouts decoded at once."""
+    """What generates the tokens: `{kind: local}`; `{kind: process}` with count (1 unless given); `{kind: vllm}` with
+    dtype (float32, bfloat16; null unless given: bfloat16 on a GPU, float32 on a CPU), max_requests (256 unless given),
+    the most rollouts decoded at once, and count (1 unless given); `{kind: endpoint}` with base, an address."""
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
     scheduler: str

@@ -30,6 +30,12 @@ ConfigOption = Annotated[
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="One key, as section.key=value; may be repeated.")
 ]
+EndpointOption = Annotated[
+    str | None,
+    typer.Option(
+        help="OpenAI-compatible server, such as http://127.0.0.1:8000/v1; the checkpoint gives the tokenizer."
+    ),
+]
 OPTIONS: dict[str, Any] = {
     "sections": Annotated[
         str | None, typer.Option("--sections", help="The sections of the command as JSON (rules use this).")

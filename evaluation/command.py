@@ -11,7 +11,7 @@ import typer
 
 from config.commands import CHAT, EVALUATE, SamplingView
 from config.model import Control, EvalPlan
-from config.options import Source, configured
+from config.options import EndpointOption, Source, configured
 from records.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,12 +53,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(help="Questions per benchmark, drawn by seed.", min=1)] = None,
     work: Annotated[Path | None, typer.Option(help="Folder for resuming; default: OUT/work.")] = None,
     control: Annotated[str | None, typer.Option(help="none or tool_off.")] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(
-            help="OpenAI-compatible server, such as http://127.0.0.1:8000/v1; the checkpoint gives the tokenizer."
-        ),
-    ] = None,
+    endpoint: EndpointOption = None,
     profile: ProfileOption = None,
     variant: Annotated[
         str | None, typer.Option(help="Change one setting, such as turns_5; see --dry-run.")
@@ -74,7 +69,9 @@ def evaluate(
     called = name or checkpoint.resolve().name
     given = Given(k=k, temperature=temperature, limit=limit, control=control)
     plans = _plans(called, benchmark or [], given, profile, read.eval.plans.values())
-    view, kept = _adjusted(CHAT.of(read), benchmark or [], profile, variant, source.overrides or [])
+    view, kept = _adjusted(
+        CHAT.of(read).at_endpoint(endpoint), benchmark or [], profile, variant, source.overrides or []
+    )
     if profile or (given.named and not benchmark):
         typer.echo(precedence(profile, given, kept), err=True)
     if dry_run:
@@ -88,7 +85,7 @@ def evaluate(
     from evaluation.evaluate import evaluate as run
 
     summary = run(
-        place=Place(checkpoint=checkpoint, name=called, endpoint=endpoint, variant=variant),
+        place=Place(checkpoint=checkpoint, name=called, variant=variant),
         plans=plans,
         view=view,
         intervals=Intervals(confidence=read.analysis.confidence, seed=read.analysis.seed),

@@ -67,8 +67,6 @@ class Place:
     """A Hugging Face folder; with an endpoint, only its tokenizer and chat template are used."""
     name: str
     """Name of the checkpoint in every row."""
-    endpoint: str | None = None
-    """Base address of an OpenAI-compatible server."""
     variant: str | None = None
     """Name of the changed setting, see `evaluation.harness_variants`."""
 
@@ -121,10 +119,11 @@ def evaluate(
     from trainer.model import use_threads
 
     served = None
-    if place.endpoint is not None:
+    base = view.rollout.engine.base if view.rollout.engine.kind == "endpoint" else None
+    if base is not None:
         from trainer.engines.endpoint import served_model
 
-        served = served_model(place.endpoint)  # before any folder is created
+        served = served_model(base)  # before any folder is created
     use_threads(runtime, runtime.threads.eval)
     folder = place.checkpoint
     identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
@@ -140,7 +139,7 @@ def evaluate(
         "plans": [plan.model_dump(mode="json") for plan in plans],
         **view.model_dump(mode="json", exclude={"eval": {"plans"}}),
     }
-    fingerprint = digest([identity, place.name, place.endpoint, served, sections, golds])
+    fingerprint = digest([identity, place.name, base, served, sections, golds])
     settings = Settings(**sections, intervals=asdict(intervals))
     if before := finished(out, fingerprint, settings, overwrite=overwrite):
         print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
@@ -151,7 +150,7 @@ def evaluate(
         provenance = Provenance(
             checkpoint_digest=identity,
             fingerprint=fingerprint,
-            engine=place.endpoint or view.rollout.engine.kind,
+            engine=base or view.rollout.engine.kind,
             served_model=served,
             variant=place.variant,
             settings=settings,
@@ -272,33 +271,13 @@ def _open(
     plan: EvalPlan, place: Place, settings: RolloutSettings, view: SamplingView, runtime: RuntimeSection
 ) -> Iterator[Sampler]:
     """Yield a sampler with its weights, or with a server in their place."""
-    from trainer.rollout.chat import rollout_chat
-    from trainer.rollout.sampler import Sampler, open_sampler
-    from trainer.rollout.tool import open_tool
-    from trainer.rollout.tool_episode import ToolEpisodes
+    from trainer.rollout.sampler import open_sampler
 
-    if place.endpoint is None:
-        with open_sampler(
-            place.checkpoint, view.rollout, view.sandbox, settings, runtime, plan.control
-        ) as sampler:
-            sampler.engine.take_weights(place.checkpoint, version=0)
-            yield sampler
-        return
-    from trainer.engines.endpoint import EndpointEngine
-    from trainer.rollout.tokenizer import FolderCodec
-
-    codec = FolderCodec.load(place.checkpoint)
-    with (
-        EndpointEngine.open(place.endpoint, codec=codec) as engine,
-        open_tool(view.sandbox, runtime, plan.control, view.rollout.tool.own) as tool,
-    ):
-        yield Sampler(
-            engine=engine,
-            episodes=ToolEpisodes(tool=tool, chat=rollout_chat(view.rollout)),
-            codec=codec,
-            settings=settings,
-            rollout=view.rollout,
-        )
+    with open_sampler(
+        place.checkpoint, view.rollout, view.sandbox, settings, runtime, plan.control
+    ) as sampler:
+        sampler.load(place.checkpoint)
+        yield sampler
 
 
 def _call_record(runtime: RuntimeSection) -> Path | None:
@@ -344,6 +323,7 @@ def _settings(plan: EvalPlan, place: Place, view: SamplingView, runtime: Runtime
     from trainer.rollout.task import RolloutSettings
     from trainer.rollout.tool import limits_of
 
+    is_endpoint = view.rollout.engine.kind == "endpoint"
     return RolloutSettings(
         run=runtime.run,
         checkpoint=place.name,
@@ -358,9 +338,9 @@ def _settings(plan: EvalPlan, place: Place, view: SamplingView, runtime: Runtime
         policy_version=0,
         limits=limits_of(view.sandbox),
         rejoin_iterations=view.rollout.rejoin_iterations
-        if runtime.deterministic and place.endpoint is None
+        if runtime.deterministic and not is_endpoint
         else None,
-        ids_source=IdsSource.SAMPLED if place.endpoint is None else IdsSource.RETOKENISED,
+        ids_source=IdsSource.RETOKENISED if is_endpoint else IdsSource.SAMPLED,
     )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from config.command import fail, one_line_errors
 from config.commands import BASE, CHAT, CORPUS, FILTER, INSPECT, PREPARE, RL, SCORE, SFT, FilterView
-from config.options import Source, configured
+from config.options import EndpointOption, Source, configured
 from records.errors import require_known
 from records.repository_module import run_bench_module
 from records.stages import RL_STAGES
@@ -139,12 +139,13 @@ def chat(
         str | None, typer.Option(help="Ask once and exit; by default questions are read.")
     ] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0.0)] = 0.0,
+    endpoint: EndpointOption = None,
 ) -> None:
     """Chat with a checkpoint in the terminal; shows reasoning, tool calls, tool responses and the answer."""
     view, runtime = source.read(CHAT)
     from trainer.rollout.terminal_chat import talk
 
-    talk(checkpoint, view, runtime, question=question, temperature=temperature)
+    talk(checkpoint, view.at_endpoint(endpoint), runtime, question=question, temperature=temperature)
 
 
 @app.command()
@@ -168,9 +169,7 @@ def inspect(
     ] = False,
     rollouts: Annotated[int, typer.Option(help="Of each problem, with --solve-rate.", min=1)] = 8,
     limit: Annotated[int | None, typer.Option(help="Problems tried, with --solve-rate.", min=1)] = None,
-    endpoint: Annotated[
-        str | None, typer.Option(help="OpenAI-compatible server that solves, with --solve-rate.")
-    ] = None,
+    endpoint: EndpointOption = None,
     out: Annotated[Path | None, typer.Option(help="File of the solve rates; default: beside DATA.")] = None,
 ) -> None:
     """Show rows with the training mask and the lengths of all; with --solve-rate, solve the problems."""
@@ -229,16 +228,40 @@ def export(
     out: Annotated[Path, typer.Option(help="New folder.")],
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "bfloat16",
     untie: Annotated[
-        bool, typer.Option("--untie", help="Write the output head and the embeddings separately.")
+        bool, typer.Option("--untie", help="Write the output head apart from the embeddings.")
     ] = False,
+    push: Annotated[
+        str | None, typer.Option(help="Upload to this private repository of the hub; default: no upload.")
+    ] = None,
 ) -> None:
-    """Copy a checkpoint in another number format, without optimizer state."""
+    """Copy a checkpoint in another number format, with a model card from the numbers of its run."""
     with one_line_errors():
         from trainer.stages.export import export as run
+        from trainer.stages.export import push as upload
 
         if dtype not in ("float32", "bfloat16", "float16"):
             fail(f"--dtype {dtype}: must be float32, bfloat16 or float16")
         run(checkpoint, out, dtype=dtype, untie=untie)
+        if push is not None:
+            typer.echo(upload(out, push))
+
+
+@app.command("export-rows")
+def export_rows(
+    trajectories: Annotated[Path, typer.Argument(help="Trajectories (.parquet) of training or evaluation.")],
+    checkpoint: Annotated[Path, typer.Option(help="Whose tokenizer made the ids.")],
+    out: Annotated[Path, typer.Option(help="New JSONL file.")],
+    form: Annotated[str, typer.Option(help="messages, sharegpt or verl.")] = "messages",
+    problems: Annotated[Path | None, typer.Option(help="Problems (.jsonl) with the golds, for verl.")] = None,
+) -> None:
+    """Write trajectories as rows for other trainers."""
+    with one_line_errors():
+        from dataclasses import asdict
+
+        from trainer.stages.conversation_rows import FORMS, write_rows
+
+        require_known(form, FORMS, "--form")
+        _print(asdict(write_rows(trajectories, out, form=form, checkpoint=checkpoint, problems=problems)))
 
 
 def _print(facts: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from records.stages import RL_STAGES, TRAINED
 
 _ON_DEVICE = {*TRAINED, "hard", "origin", "arm", "score"}
 _EVALUATE = {"evaluate", "evaluate_late", "sampling_grid"}
+_TRAINED = {*RL_STAGES, "hard", "origin", "arm"}
 _WITH_TOOL = {"corpus", *RL_STAGES, "hard", "origin", "arm", *_EVALUATE}
 
 
@@ -36,6 +37,11 @@ def _faults(config: Config, rules: set[str]) -> Iterator[str]:
         for name in config.sandbox.preload:
             if importlib.util.find_spec(name.partition(".")[0]) is None:
                 yield f"sandbox.preload: no module {name!r} here; install it, or remove it from the list"
+    if rules & _TRAINED and config.rollout.engine.kind == "endpoint":
+        yield (
+            "rollout.engine.kind = endpoint: a server takes no new weights and returns text without ids, so it serves "
+            "chat and evaluations only; set rollout.engine.kind to local, process or vllm"
+        )
     if rules & _ON_DEVICE and config.runtime.device == "cuda" and not _sees_a_gpu():
         yield "runtime.device = cuda, but torch sees no GPU here; set runtime.device to cpu"
 

@@ -20,7 +20,18 @@ def refusal(*overrides: str) -> str:
 
 
 ASKED_TWICE = "{checkpoint: rl3, benchmarks: [aime24], k: 9, temperature: 1.0, limit: 3, control: none}"
+FREE = "runtime.deterministic=false"
 CASES = [
+    (["rollout.engine.kind=process"], "kind = process does not repeat a run bit by bit"),
+    (["rollout.engine={kind: endpoint, base: 'http://127.0.0.1:1/v1'}"], "kind = endpoint does not repeat"),
+    (
+        ["rollout.engine.kind=vllm", FREE, "rollout.temperature=0.001"],
+        "rollout.temperature = 0.001: rollout.engine.kind = vllm samples at 0, or from 0.01 to 2",
+    ),
+    (
+        ["rollout.engine.kind=vllm", FREE, "eval.plans.rl3.temperature=2.5"],
+        "eval.plans.rl3.temperature = 2.5: rollout.engine.kind = vllm samples",
+    ),
     (["objective.roc.oversample=1"], "selection = paper has nothing to select from"),
     (["objective.roc.oversample=1", "objective.roc.selection=random"], "selection = random has nothing"),
     (["objective.roc.oversample=1", "objective.roc.selection=release"], "selection = release has nothing"),

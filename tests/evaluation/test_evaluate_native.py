@@ -208,7 +208,7 @@ def test_a_conversation_is_held_in_the_sandbox_stored_and_graded_from_its_text(m
             open_scripts(lambda task: FunctionScript.of(task.problem, mode, NativeChat(), run_code))
         )
         sampler = Sampler(
-            engine=ScriptedEngine(reply), codec=CharCodec(), rollout=tiny_config().rollout, episodes=episodes,
+            engines=[ScriptedEngine(reply)], codec=CharCodec(), rollout=tiny_config().rollout, episodes=episodes,
             settings=RolloutSettings(
                 run="r", checkpoint="m", benchmark="bfcl_v3", max_prompt=6000, max_response=2000, max_turns=1,
                 temperature=0.0, top_p=1.0, seed=1, policy_version=0, limits=None, rejoin_iterations=None,  # pyright: ignore[reportArgumentType]

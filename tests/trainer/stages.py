@@ -124,7 +124,7 @@ def real_stage(checkpoint: Path, reward: Reward = even_ids, *overrides: str) -> 
         engine=0, capacity_tokens=config.rollout.kv_tokens, max_len=settings.max_prompt + settings.max_response,
     )  # fmt: skip
     sampler = Sampler(
-        engine=engine, episodes=ToolEpisodes(tool=ScriptedTool(), chat=chat_format(config.rollout)),
+        engines=[engine], episodes=ToolEpisodes(tool=ScriptedTool(), chat=chat_format(config.rollout)),
         codec=FolderCodec.load(checkpoint), settings=settings, rollout=config.rollout,
     )  # fmt: skip
     trainer = GrpoTrainer(checkpoint, config.objective, torch.device("cpu"))

@@ -71,7 +71,7 @@ def test_a_sampler_repeats_its_samples_after_other_batches(tiny_checkpoint: Path
     with open_sampler(
         tiny_checkpoint, config.rollout, config.sandbox, settings, config.runtime, Control.TOOL_OFF
     ) as sampler:
-        sampler.engine.take_weights(tiny_checkpoint, version=0)
+        sampler.load(tiny_checkpoint)
         first = sorted((t for t, _ in sampler.run(tasks, 0)), key=lambda t: t.key)
         again = sorted((t for t, _ in sampler.run(tasks, 0)), key=lambda t: t.key)
         (alone,) = [t for t, _ in sampler.run(tasks[1:2], 0)]

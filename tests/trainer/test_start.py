@@ -38,6 +38,11 @@ def pretrained(path: Path, *more: str):
             "model.path = absent: holds no config.json",
         ),
         (["runtime.paths.data=absent"], {"evaluate"}, "runtime.paths.data = absent: is not a folder"),
+        (
+            ["rollout.engine={kind: endpoint, base: 'http://127.0.0.1:1/v1'}", "runtime.deterministic=false"],
+            {"rl1", "evaluate"},
+            "rollout.engine.kind = endpoint: a server takes no new weights",
+        ),
         (["sandbox.preload=[no_such_module]"], {"corpus"}, "no module 'no_such_module'"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,9 +12,8 @@ from config.model import Control, RolloutSection, RuntimeSection, SandboxSection
 from records.errors import ConfigError
 from records.files import read_json
 from records.trajectory import Rollout
-from trainer.engines.local import LocalEngine
+from trainer.engines.open_engines import open_engines
 from trainer.engines.protocol import Engine, LiveWeights
-from trainer.engines.vllm import VllmEngine
 from trainer.rollout.chat import Codec, rollout_chat
 from trainer.rollout.episode import Episodes, RolloutClock
 from trainer.rollout.flaky_tool import FlakyTool
@@ -31,7 +30,8 @@ from trainer.update.grpo import GrpoTrainer
 class Sampler:
     """Samples batches of tasks under one checkpoint's weights, which may change between batches."""
 
-    engine: Engine
+    engines: list[Engine]
+    """Those that are not lost for good."""
     episodes: Episodes
     codec: Codec
     settings: RolloutSettings
@@ -42,8 +42,10 @@ class Sampler:
 
     def run(self, tasks: Sequence[Task], policy_version: int) -> Iterator[tuple[Rollout, RolloutClock]]:
         loop = RolloutLoop(
-            engines=[self.engine],
-            policy=scheduling_policy(self.rollout.scheduler).make([self.rollout.kv_tokens]),
+            engines=self.engines,
+            policy=scheduling_policy(self.rollout.scheduler).make(
+                [self.rollout.kv_tokens] * len(self.engines)
+            ),
             episodes=self.episodes,
             codec=self.codec,
             settings=replace(self.settings, policy_version=policy_version),
@@ -52,8 +54,24 @@ class Sampler:
         self.engine_s, self.wait_s = loop.engine_s, loop.wait_s
 
     def take_weights(self, trainer: GrpoTrainer, version: int) -> None:
-        """Give the engine the weights of a trainer in this process."""
-        self.engine.take_weights(LiveWeights(trainer.export_weights(), trainer.model.config), version)
+        """Give the engines the weights of a trainer in this process."""
+        self._give(LiveWeights(trainer.export_weights(), trainer.model.config), version)
+
+    def load(self, checkpoint: Path) -> None:
+        """Give the engines the weights of a folder as version 0; a server keeps those that it was started with."""
+        if self.rollout.engine.kind != "endpoint":
+            self._give(checkpoint, 0)
+
+    def _give(self, source: Path | LiveWeights, version: int) -> None:
+        """An engine that does not take them is lost for good; raises its error when it was the last."""
+        for engine in list(self.engines):
+            try:
+                engine.take_weights(source, version)
+            except Exception as error:
+                if len(self.engines) == 1:
+                    raise
+                self.engines.remove(engine)
+                print(f"an engine is lost for good: {type(error).__name__}: {error}"[:300], flush=True)
 
 
 @contextmanager
@@ -70,40 +88,24 @@ def open_sampler(
 
     `fail_frac` is the share of calls that fail by chance, see `trainer.rollout.flaky_tool`.
     """
-    require_positions(checkpoint, settings.max_prompt + settings.max_response)
+    max_len = settings.max_prompt + settings.max_response
+    if rollout.engine.kind != "endpoint":  # whose folder may hold the tokenizer alone
+        require_positions(checkpoint, max_len)
+    codec = FolderCodec.load(checkpoint)
     if rollout.tool.state == "off":
         control = Control.TOOL_OFF
     with (
-        closing(make_engine(rollout, settings, runtime)) as engine,
+        open_engines(rollout, runtime, max_len=max_len, codec=codec) as engines,
         open_tool(sandbox, runtime, control, rollout.tool.own) as tool,
     ):
         flaky = FlakyTool(tool, fail_frac) if fail_frac else tool
         yield Sampler(
-            engine=engine,
+            engines=engines,
             episodes=ToolEpisodes(tool=flaky, chat=rollout_chat(rollout)),
-            codec=FolderCodec.load(checkpoint),
+            codec=codec,
             settings=settings,
             rollout=rollout,
         )
-
-
-def make_engine(rollout: RolloutSection, settings: RolloutSettings, runtime: RuntimeSection) -> Engine:
-    """The configured engine, without weights. Raises ConfigError if vLLM is configured but not installed as pinned."""
-    max_len = settings.max_prompt + settings.max_response
-    if rollout.engine.kind == "local":
-        return LocalEngine(
-            engine=0, capacity_tokens=rollout.kv_tokens, max_len=max_len, device=runtime.device
-        )
-    on_cpu = runtime.device == "cpu"
-    return VllmEngine(
-        engine=0,
-        capacity_tokens=rollout.kv_tokens,
-        max_len=max_len,
-        max_requests=rollout.engine.max_requests,
-        dtype=rollout.engine.dtype or ("float32" if on_cpu else "bfloat16"),
-        threads=runtime.threads.rl,
-        eager=on_cpu,
-    )
 
 
 def require_positions(

@@ -44,7 +44,7 @@ def talk(
     )
     console = Console(highlight=False)
     with open_sampler(checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
-        sampler.engine.take_weights(checkpoint, version=0)
+        sampler.load(checkpoint)
         if question is not None:
             _answer(console, sampler, question, 0)
             return

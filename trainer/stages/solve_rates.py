@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -17,18 +16,15 @@ from records.problem import Problem
 from records.trajectory import GradedRollout, IdsSource, Rollout, Trajectory
 from records.verdict import reward_of
 from trainer.data.solve_rates import SolveRate, histogram
-from trainer.engines.endpoint import EndpointEngine
 from trainer.jobs.work_folder import WorkDir
 from trainer.metrics.step_metrics import is_rewarded
 from trainer.problems.problem_files import pool_digest
 from trainer.rollout.chat import rollout_chat
 from trainer.rollout.prompt_fit import fitting
 from trainer.rollout.resumable import sample_in_chunks
-from trainer.rollout.sampler import Sampler, open_sampler, rl_settings
-from trainer.rollout.task import RolloutSettings, Task
+from trainer.rollout.sampler import open_sampler, rl_settings
+from trainer.rollout.task import Task
 from trainer.rollout.tokenizer import FolderCodec
-from trainer.rollout.tool import open_tool
-from trainer.rollout.tool_episode import ToolEpisodes
 from trainer.selection.reward import reward_function
 
 ROLLOUTS = "rollouts"
@@ -55,8 +51,9 @@ def solve(
     """Sample `rollouts` of each problem with the budget of the view's stage, and grade them. Resumes after a kill."""
     by_id = {problem.id: problem for problem in problems}
     tasks = [Task(problem=problem, sample=i) for problem in problems for i in range(rollouts)]
+    view = view.at_endpoint(policy.endpoint)
     settings = rl_settings(view, view.stage, run=runtime.folder.name, stage=label, runtime=runtime)
-    if policy.endpoint is not None:
+    if view.rollout.engine.kind == "endpoint":
         settings = replace(settings, ids_source=IdsSource.RETOKENISED, rejoin_iterations=None)
     reward = reward_function(view.objective)
 
@@ -65,32 +62,10 @@ def solve(
             return rollout.graded(reward=None)
         return rollout.graded(reward=reward_of(reward(by_id[rollout.problem], rollout).verdict))
 
-    with _open(policy, view, settings, runtime) as sampler:
+    with open_sampler(policy.checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
+        sampler.load(policy.checkpoint)
         return sample_in_chunks(
             sampler, tasks, work, name=ROLLOUTS, label=label, policy_version=0, grade=grade
-        )
-
-
-@contextmanager
-def _open(
-    policy: Policy, view: RlView, settings: RolloutSettings, runtime: RuntimeSection
-) -> Iterator[Sampler]:
-    if policy.endpoint is None:
-        with open_sampler(policy.checkpoint, view.rollout, view.sandbox, settings, runtime) as sampler:
-            sampler.engine.take_weights(policy.checkpoint, version=0)
-            yield sampler
-        return
-    codec = FolderCodec.load(policy.checkpoint)
-    with (
-        EndpointEngine.open(policy.endpoint, codec=codec) as engine,
-        open_tool(view.sandbox, runtime, own=view.rollout.tool.own) as tool,
-    ):
-        yield Sampler(
-            engine=engine,
-            episodes=ToolEpisodes(tool=tool, chat=rollout_chat(view.rollout)),
-            codec=codec,
-            settings=settings,
-            rollout=view.rollout,
         )
 
 

@@ -23,6 +23,10 @@ Conversion = Literal["tool_ace", "apigen", "glaive", "magicoder", "tulu", "nemot
 """Modules of `trainer.data.converters`; a test compares."""
 
 
+Rewritten = Literal["prompts", "responses"]
+"""What a model rewrites of a conversation."""
+
+
 class SourceSpec(Section):
     """One published set, and the file that replaces it in `runtime.paths.data`."""
 
@@ -68,6 +72,8 @@ class ConversationSource(SourceSpec):
     """A set of conversations for SFT."""
 
     conversion: Conversion
+    rewrite: Rewritten | None = None
+    """What the paper's o4-mini rewrote; done where `prepare --rewrite URL` names a server, else stated as missing."""
     confirmed: bool = False
     """The conversion ran on rows of this set; false: only on rows made from its documentation."""
 

@@ -33,6 +33,9 @@ def prepare(
         str | None, typer.Option(help="Recipe of config/recipes, or a YAML file; replaces data.source.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Rows read of each source.", min=1)] = None,
+    rewrite: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible server that rewrites what the recipe marks.")
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -51,7 +54,7 @@ def prepare(
         return
     from trainer.problems.prepare import prepare as run
 
-    _print(run(view, runtime, limit=limit).facts)
+    _print(run(view, runtime, limit=limit, rewrite=rewrite).facts)
 
 
 @app.command()

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from config.recipes import ConversationPart, ConversationSource, MatchRule, ProblemPart, Recipe, SourceSpec
+from config.recipes import (
+    ConversationPart,
+    ConversationSource,
+    MatchRule,
+    ProblemPart,
+    Recipe,
+    Rewritten,
+    SourceSpec,
+)
 from records.data_card import CARD, DataCard, FunnelStep, Part, SourceCard, Survey
 from records.digest import digest
 from records.errors import ConfigError
@@ -51,6 +59,20 @@ MOST_MALFORMED_FRAC = 0.5
 """More broken rows than this mean that the source has changed, not that it has a few bad rows."""
 
 
+class Rewriting(Protocol):
+    """Rewrites prompts or responses (`trainer.sft.rewriting`)."""
+
+    model: str
+
+    def fill(self, conversations: Iterable[tuple[Rewritten, Sequence[Mapping[str, Any]]]]) -> int:
+        """Rewrite every conversation that is not rewritten yet."""
+        ...
+
+    def rewritten(self, kind: Rewritten, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The messages of a conversation that `fill` has rewritten."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What is built, and from where."""
@@ -65,12 +87,15 @@ class Order:
     """Processes; they change no byte."""
     shard: int = ROWS_PER_SHARD
     """Rows that a killed job repeats at most; they change no byte."""
+    rewriter: Rewriting | None = None
+    """Rewrites what the recipe marks; None: it stays as it is, and the card states so."""
 
     @property
     def fingerprint(self) -> str:
         """All that decides the result, benchmark files excepted: `reachable` reads those again."""
         sources = [identity(source, self.data) for source in self.recipe.sources]
-        return digest([FORMAT, self.recipe.model_dump(mode="json"), sources, self.limit])
+        model = None if self.rewriter is None else self.rewriter.model
+        return digest([FORMAT, self.recipe.model_dump(mode="json"), sources, self.limit, model])
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +197,43 @@ def _conversations(
     if not len(mixed.kept):
         raise ConfigError(f"recipe {order.name}: no conversation is left; {FAULTS} lists why")
     _write_parquet(mixed.rows, mixed.kept, CONVERSATION_COLUMNS, made / CONVERSATIONS)
+    rewriting = _rewrite(order, part, made / CONVERSATIONS)
     kept = _by_source(mixed.rows, mixed.kept)
     cards = [_source_card(order, each, "conversations", kept, None) for each in read]
     facts = {
         "num_calls": _total(mixed.rows, mixed.kept, "num_calls"),
         "num_results": _total(mixed.rows, mixed.kept, "num_results"),
-        "rewriting": "not done: the paper's o4-mini rewrote responses of Tulu 3 and prompts of Llama-Nemotron",
+        "rewriting": rewriting,
     }
     return _Made(cards, mixed.funnel, read, facts)
+
+
+def _rewrite(order: Order, part: ConversationPart, path: Path) -> str:
+    """Rewrite the marked sources in a finished file; returns the line of the card."""
+    marked = {source.name: source.rewrite for source in part.sources if source.rewrite is not None}
+    named = ", ".join(f"{kind} of {name}" for name, kind in marked.items())
+    if not marked:
+        return "the recipe asks for none"
+    if order.rewriter is None:
+        return f"not done: the paper's o4-mini rewrote {named}; `prepare --rewrite URL` does it with a server"
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    rows = table.select(["source", "messages"]).to_pylist()
+    order.rewriter.fill(
+        (kind, row["messages"]) for row in rows if (kind := marked.get(row["source"])) is not None
+    )
+    messages = [
+        order.rewriter.rewritten(kind, row["messages"])
+        if (kind := marked.get(row["source"]))
+        else row["messages"]
+        for row in rows
+    ]
+    at = table.schema.get_field_index("messages")
+    changed = table.set_column(at, "messages", pa.array(messages, table.schema.field(at).type))
+    pq.write_table(changed, path, compression="zstd", row_group_size=GROUP)
+    return f"{named}, by {order.rewriter.model}"
 
 
 def _read(

@@ -23,13 +23,16 @@ RING = {"numbers": "test-numbers", "composition": "test-composition", "family": 
 """Test ring -> file stem; a split that is absent here gives its own name to its file."""
 
 
-def prepare(view: PrepareView, runtime: RuntimeSection, *, limit: int | None = None) -> Manifest:
+def prepare(
+    view: PrepareView, runtime: RuntimeSection, *, limit: int | None = None, rewrite: str | None = None
+) -> Manifest:
     """Make all splits and publish them.
 
     Args:
         view: the section data.
         runtime: the run, and the folder that replaces the hub.
         limit: rows read of each source of a recipe; None: all.
+        rewrite: server that rewrites what a recipe marks; None: nothing is rewritten.
 
     Raises:
         ConfigError: a source cannot be had, or a problem occurs twice.
@@ -45,7 +48,7 @@ def prepare(view: PrepareView, runtime: RuntimeSection, *, limit: int | None = N
     if view.data.kind == "recipe":
         from trainer.problems.recipe_problems import build_recipe
 
-        facts |= build_recipe(view.data, runtime, made, limit)
+        facts |= build_recipe(view.data, runtime, made, limit, rewrite)
     splits = _generate(view.data)
     duplicates = splits.count_duplicates()
     print(f"duplicates over all splits: {duplicates.exact} exact, {duplicates.params} by parameters")

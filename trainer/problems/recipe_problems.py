@@ -13,15 +13,24 @@ from trainer.data.recipe_job import PROBLEMS, Order, build
 from trainer.jobs.work_folder import WorkDir
 
 
-def build_recipe(data: DataSection, runtime: RuntimeSection, made: Path, limit: int | None) -> dict[str, Any]:
+def build_recipe(
+    data: DataSection, runtime: RuntimeSection, made: Path, limit: int | None, rewrite: str | None
+) -> dict[str, Any]:
     """Build the recipe into `made`; its shards stay in the work folder until the data are published. Returns facts."""
     folder = runtime.paths.data
+    rewriter = None
+    if rewrite is not None:
+        from trainer.sft.rewriting import Rewriter
+
+        # Outside the work folder: a change of the recipe keeps what a server has answered.
+        rewriter = Rewriter(rewrite, runtime.folder.work("rewrites") / "answers.jsonl")
     order = Order(
         name=data.source,
         recipe=load_recipe(data.source),
         data=Path(folder) if folder is not None else None,
         limit=limit,
         workers=len(os.sched_getaffinity(0)),
+        rewriter=rewriter,
     )
     with WorkDir.open(runtime.folder.work("prepare"), order.fingerprint) as work:
         card = build(order, work, made)

@@ -351,7 +351,7 @@ def test_missing_and_broken_records_are_one_line(tmp_path: Path) -> None:
         records_in(tmp_path / "arms")
 
 
-def test_every_arm_that_a_claim_compares_is_declared_and_every_endpoint_is_measured() -> None:
+def test_every_compared_arm_is_declared_and_every_endpoint_is_measured() -> None:
     """A claim about an arm of another name would never run."""
     compared = [claim.endpoint for claim in read_claims(CLAIMS) if isinstance(claim.endpoint, ArmDifference)]
     assert len(compared) > 5

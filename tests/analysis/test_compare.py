@@ -77,7 +77,7 @@ def test_a_comparison_of_single_questions_is_printed_as_json(tmp_path: Path) -> 
     assert None in [row["se"] for row in rows]
 
 
-def test_samples_of_controls_and_other_temperatures_are_in_no_flip_and_in_no_mean(
+def test_samples_of_controls_and_other_temperatures_count_in_no_flip_or_mean(
     pair: tuple[Path, Path], settings: Settings, tmp_path: Path
 ) -> None:
     plain, padded = Run.open(pair[0]), copied(pair[0], tmp_path / "padded")

@@ -47,7 +47,7 @@ def test_every_program_exists_and_names_are_unique() -> None:
 
 
 @pytest.mark.slow
-def test_one_program_gives_its_rows_with_versions_and_the_state_of_the_machine(project_root: Path) -> None:
+def test_a_program_reports_its_rows_with_versions_and_machine_state(project_root: Path) -> None:
     command = [sys.executable, "-m", "bench", "--quick", "--json", "--only", "scheduler_call"]
     done = subprocess.run(command, cwd=project_root, capture_output=True, text=True, check=True)
     record = json.loads(done.stdout)

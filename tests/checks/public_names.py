@@ -46,7 +46,7 @@ class Sources:
 
 
 def problems(root: Path) -> list[str]:
-    """One line for a name that does not exist, and for a module that other packages use and no list states."""
+    """One line for a name that does not exist, and for a module that other packages use and no list names."""
     sources = Sources.read(root)
     return [*_missing(sources), *_unlisted(sources)]
 

@@ -146,7 +146,7 @@ def test_several_contradictions_are_reported_at_once() -> None:
     assert all(word in line for word in ("rl.rl3.steps", "oversample", "aime23"))
 
 
-def test_the_rule_of_the_release_refuses_the_same_groups_before_and_within_a_run() -> None:
+def test_the_release_rule_refuses_the_same_groups_before_and_within_a_run() -> None:
     for G in range(2 * RELEASE_MINIMUM, 33):
         for num in {2 * G, 3 * G, G + 1}:
             refused = [n for n in range(1, num) if not release_adds_up(num, n, G)]

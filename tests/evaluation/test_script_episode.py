@@ -215,7 +215,7 @@ def test_conversations_beyond_the_cache_wait() -> None:
     assert all(f"release {request.session}" in engine.calls for request in engine.requests)
 
 
-def test_a_conversation_add_turn_from_its_ids_when_its_engine_is_lost_in_mid_turn() -> None:
+def test_a_conversation_whose_engine_is_lost_in_mid_turn_resumes_from_its_ids() -> None:
     """Engine 0 dies in the second turn of each conversation; the script reads each turn once."""
     wake = FakeWake()
     engines = [TimedEngine(XY, clock=wake, dies_at_s=1.5), TimedEngine(XY, clock=wake)]

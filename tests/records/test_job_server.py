@@ -129,7 +129,7 @@ def test_a_forked_job_ends_like_one_that_imports_by_itself(jobs: Jobs, arguments
     assert (status, out.replace("forked", "alone", 1), err) == jobs.run(*arguments, alone=True)
 
 
-def test_a_command_that_shares_no_import_and_a_job_without_its_server_run_alone(jobs: Jobs) -> None:
+def test_a_command_with_other_imports_or_without_its_server_runs_alone(jobs: Jobs) -> None:
     assert jobs.run("light")[1].startswith("alone\n")
     jobs.parent.communicate()
     assert jobs.run("exit", "3")[:2] == (3, "alone\n")

@@ -331,7 +331,7 @@ def test_a_file_is_gone_in_the_next_call() -> None:
         assert small.run(new_call("import os\nos.listdir()")).value == "[]"
 
 
-def test_killing_the_supervisor_ends_every_call_and_the_next_call_starts_another() -> None:
+def test_killing_the_supervisor_ends_every_call_and_the_next_restarts_it() -> None:
     with small_sandbox() as small:
         running = small.submit(new_call("import time\ntime.sleep(600)"))
         small.run(new_call("x = 1", session="kept"))

@@ -159,7 +159,7 @@ def test_a_job_of_the_run_receives_what_another_recorded(tmp_path: Path) -> None
     assert len(other_tool.asked) == 1
 
 
-def test_only_what_the_code_decided_is_recorded_and_a_full_disk_stops_no_call(
+def test_only_outcomes_of_the_code_are_recorded_and_a_full_disk_stops_no_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "calls.jsonl"

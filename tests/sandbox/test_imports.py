@@ -17,7 +17,7 @@ def test_the_package_imports_no_module_of_its_own_until_a_name_is_used(project_r
     assert all(hasattr(sandbox, name) for name in sandbox.__all__)
 
 
-def test_a_call_that_compresses_imports_the_libraries_that_no_fork_server_maps(
+def test_a_call_that_compresses_imports_libraries_outside_the_fork_server(
     run: Callable[..., ToolResult],
 ) -> None:
     code = """

@@ -50,7 +50,7 @@ def test_a_kernel_without_landlock_or_with_an_older_one_reaches_no_files(abi: in
         check_level(report, Level.FILES)
 
 
-def test_a_machine_without_user_namespaces_reaches_files_and_names_what_paths_lacks() -> None:
+def test_without_user_namespaces_files_are_reachable_and_the_lack_is_named() -> None:
     why = "mounts are not allowed here for this user (unshare: Operation not permitted)"
     report = a_report(private_root=why, bounded_tmp=why)
     assert report.level is Level.FILES

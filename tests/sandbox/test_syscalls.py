@@ -31,7 +31,7 @@ def test_the_table_of_the_threat_model_has_a_row_for_each_group(project_root: Pa
     assert all((tests / name).exists() for name in named - {"child_bytes.py"})
 
 
-def test_no_call_that_changes_files_of_others_or_leaves_the_process_is_permitted() -> None:
+def test_no_permitted_syscall_changes_other_files_or_leaves_the_process() -> None:
     permitted = set(seccomp.allowed_names())
     assert not permitted.intersection(_FORBIDDEN.split())
     assert set(seccomp.allowed_names(deny_signals=True)) < permitted

@@ -216,7 +216,7 @@ def test_the_brief_prompt_is_the_question_alone() -> None:
 
 @pytest.mark.parametrize("system", ["full", "brief"])
 @pytest.mark.parametrize("session", [True, False])
-def test_transformers_renders_the_kept_template_exactly_as_a_rollout_builds_it(
+def test_transformers_renders_the_template_exactly_as_a_rollout_builds_it(
     system: str, session: bool, tmp_path: Path
 ) -> None:
     """Text and ids, through the files of an exported checkpoint."""

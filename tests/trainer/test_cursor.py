@@ -19,7 +19,7 @@ def ids(step: int, count: int, num: int, seed: int = 0) -> list[str]:
     return [problem.id for problem in problems_of_step(pool(num), step, count, seed)]
 
 
-def test_a_step_depends_on_seed_step_and_members_and_not_on_the_order_of_the_pool() -> None:
+def test_a_step_depends_on_seed_step_and_members_but_not_on_pool_order() -> None:
     assert ids(3, 4, 9) == [p.id for p in problems_of_step(pool(9)[::-1], 3, 4, 0)]
     assert ids(3, 4, 9) != ids(3, 4, 9, seed=1)
     assert ids(3, 4, 9) != ids(2, 4, 9)
@@ -35,7 +35,7 @@ def test_no_step_holds_a_problem_twice(num: int, count: int, step: int) -> None:
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3))
-def test_every_epoch_is_a_permutation_even_where_steps_do_not_divide_the_pool(
+def test_every_epoch_is_a_permutation_even_if_steps_do_not_divide_the_pool(
     num: int, count: int, seed: int
 ) -> None:
     if count > num:

@@ -61,7 +61,7 @@ def test_every_decision_has_a_lock_and_every_lock_a_decision(project_root: Path)
 # --- selection -------------------------------------------------------------------------------------------
 
 
-def test_d01_a_class_keeps_its_share_and_the_remainder_goes_to_the_larger_fraction() -> None:
+def test_d01_a_class_keeps_its_share_rounded_to_the_larger_fraction() -> None:
     assert quotas(16, 16, 16, Random(0)) == (8, 8)
     assert quotas(10, 21, 16, Random(0)) == (5, 11)
     assert quotas(11, 20, 16, Random(0)) == (6, 10)
@@ -78,7 +78,7 @@ def test_d03_no_more_than_g_valid_keeps_all() -> None:
     assert selection.reasons == (SelectionReason.KEPT_ALL,) * 16
 
 
-def test_d04_positives_are_drawn_without_replacement_by_inverse_penalty_with_epsilon_05() -> None:
+def test_d04_positives_are_drawn_by_inverse_penalty_without_replacement() -> None:
     assert SelectionRule().epsilon == 0.05
     group = [Candidate(index=0, reward=1.0), Candidate(index=1, reward=1.0, p_err=0.45)]
     group += [Candidate(index=i, reward=0.0) for i in (2, 3)]
@@ -134,7 +134,7 @@ def test_d07_a_rollout_is_positive_if_its_reward_is_above_zero() -> None:
         assert sum(i < 2 for i in kept) == 1
 
 
-def test_d08_the_rule_none_keeps_every_graded_rollout_of_a_group_with_spread() -> None:
+def test_d08_rule_none_keeps_every_graded_rollout_of_a_group_with_spread() -> None:
     rule = SelectionRule(selection=RocSelection.NONE)
     assert len(select(a_group(20, 12), 16, rule, Random(0)).kept) == 32
     assert select(a_group(32, 0), 16, rule, Random(0)).kept == ()
@@ -195,7 +195,7 @@ def test_d15_no_spread_means_exactly_zero() -> None:
     assert group_advantages([1.0]) == [0.0]
 
 
-def test_d16_the_denominator_counts_the_sampled_tokens_of_the_rows_that_are_trained() -> None:
+def test_d16_the_denominator_counts_the_sampled_tokens_of_trained_rows() -> None:
     assert row_weights(Normalisation.GLOBAL_TOKENS, [3, 5], ["a", "b"]) == [1 / 8, 1 / 8]
     assert row_weights(Normalisation.GLOBAL_TOKENS, [3], ["a"]) == [1 / 3]
 

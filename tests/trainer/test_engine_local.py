@@ -98,7 +98,7 @@ def test_log_probs_are_those_of_transformers_on_the_sampled_ids(architecture, te
         torch.testing.assert_close(torch.tensor(completion.logprobs), expected, rtol=0, atol=1e-5)
 
 
-def test_greedy_takes_the_most_likely_token_with_its_log_prob_at_temperature_one():
+def test_greedy_takes_the_likeliest_token_with_its_log_prob_at_temperature_one():
     model = tiny_model()
     completion = run(engine(model), request("a", temperature=0.0))["a"]
     ids = PROMPT + completion.ids

@@ -60,7 +60,7 @@ def test_b11_a_rollout_renders_no_template_so_history_cannot_be_rewritten() -> N
     assert trajectory.ids[: len(third)] == third
 
 
-def test_b23_tool_text_and_openings_are_context_and_sampled_tokens_alone_are_marked() -> None:
+def test_b23_only_sampled_tokens_are_marked_as_generated() -> None:
     (trajectory,) = roll(ScriptedEngine(TWO_TURNS))
     marked = [i for i, on in enumerate(trajectory.mask) if on]
     assert marked == [i for turn in trajectory.turns for i in range(turn.start, turn.end)]

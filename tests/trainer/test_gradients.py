@@ -124,7 +124,7 @@ def test_the_first_ratio_is_one_within_1e_6_in_float32(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_activation_checkpointing_changes_no_gradient_and_switches_no_dropout_on(
+def test_activation_checkpointing_changes_no_gradient_and_enables_no_dropout(
     layout: str, tmp_path: Path
 ) -> None:
     model = tiny_model()

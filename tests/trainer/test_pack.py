@@ -44,7 +44,7 @@ def rows_of(schedule: Schedule) -> list[int]:
 
 
 @given(lengths, st.integers(50, 120), st.integers(1, 5))
-def test_packed_schedule_holds_each_row_once_within_the_cap_and_equally_many_per_rank(
+def test_a_packed_schedule_holds_each_row_once_and_equally_many_per_rank(
     lengths_N: list[int], max_tokens: int, num_ranks: int
 ) -> None:
     """B34, B35, B42."""
@@ -88,7 +88,7 @@ def test_packed_micro_batches_are_evenly_filled(
     assert max(loads, default=0) - min(loads, default=0) <= max(lengths_N, default=0)
 
 
-def test_packed_schedule_uses_the_fewest_micro_batches_when_rows_fit_exactly() -> None:
+def test_a_packed_schedule_of_exact_fit_uses_the_fewest_micro_batches() -> None:
     assert len(packed_schedule([10] * 20, 50).micro_batches) == 4
     assert len(packed_schedule([50] * 7, 50).micro_batches) == 7
     assert len(packed_schedule([10] * 20, 50, num_ranks=3).ranks[0]) == 2
@@ -235,7 +235,7 @@ grouped_rows = st.lists(
 
 
 @given(grouped_rows, st.integers(9, 40), st.integers(1, 4))
-def test_a_shared_schedule_holds_each_row_once_within_the_cells_that_are_computed(
+def test_a_shared_schedule_holds_each_row_once_within_its_cells(
     rows: list[Row], max_tokens: int, num_ranks: int
 ) -> None:
     schedule = shared_schedule(rows, max_tokens, num_ranks)
@@ -295,6 +295,6 @@ def test_an_unshared_layout_has_one_span_a_row() -> None:
     assert pad(rows, [0, 1]).spans == ()
 
 
-def test_rows_that_cannot_fit_a_shared_schedule_are_refused_with_the_remedy() -> None:
+def test_rows_that_fit_no_shared_schedule_are_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"row 1 has 3 tokens.*objective.micro_batch_tokens"):
         shared_schedule([a_row([1], []), a_row([1, 2, 3], [2])], 2)

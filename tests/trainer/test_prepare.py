@@ -65,7 +65,7 @@ def test_a_wrong_line_is_reported_with_its_fault(line: str, message: str, tmp_pa
     assert "p.jsonl" in line
 
 
-def test_the_digest_of_a_pool_depends_on_its_problems_and_not_on_their_order() -> None:
+def test_the_digest_of_a_pool_covers_its_problems_but_not_their_order() -> None:
     pool = [Problem(id=name, prompt="q", answer="1") for name in "abc"]
     assert pool_digest(pool) == pool_digest(pool[::-1])
     changed = [*pool[:2], Problem(id="c", prompt="q", answer="2")]

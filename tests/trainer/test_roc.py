@@ -124,7 +124,7 @@ def test_exactly_g_are_kept_for_every_size_up_to_40() -> None:
                     }
 
 
-def test_quotas_are_the_share_rounded_to_the_larger_fraction_for_every_size_up_to_40() -> None:
+def test_quotas_round_to_the_larger_fraction_for_every_size_up_to_40() -> None:
     for num_valid in range(3, 41):
         for G in range(2, num_valid):
             for num_positive in range(num_valid + 1):

@@ -25,7 +25,7 @@ def test_the_shipped_sizes_never_refuse(G: int) -> None:
     assert all(refused_splits(num_rollouts, G) == [] for num_rollouts in range(G + 1, 41))
 
 
-def test_every_accepted_split_up_to_40_keeps_exactly_g_and_never_more_than_there_are() -> None:
+def test_every_accepted_split_up_to_40_keeps_exactly_g() -> None:
     for num_rollouts in range(5, 41):
         for G in range(4, num_rollouts):
             for num_negative in set(range(1, num_rollouts)) - set(refused_splits(num_rollouts, G)):

@@ -373,7 +373,7 @@ def test_an_engine_with_a_small_cache_serves_all_and_releases_every_session() ->
     assert released == {request.session for request in engine.requests}
 
 
-def test_a_session_of_the_stateful_tool_is_named_after_its_rollout_and_closed_once() -> None:
+def test_a_tool_session_is_named_after_its_rollout_and_closed_once() -> None:
     engine = ScriptedEngine(varied)
     loop = a_loop(engine)
     tool = SlowTool(engine, lambda call: 0, loop.wake)

@@ -131,7 +131,7 @@ def test_an_engine_that_is_back_takes_rollouts_again(name: str, capsys: pytest.C
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_rollouts_wait_while_every_engine_restarts_and_go_on_from_their_ids(name: str) -> None:
+def test_rollouts_wait_while_every_engine_restarts_and_resume_from_their_ids(name: str) -> None:
     """Both engines are lost; tools answer meanwhile, and one engine returns before the other."""
     tool = ScriptedTool(after_s=0.3)
     engines = [
@@ -144,7 +144,7 @@ def test_rollouts_wait_while_every_engine_restarts_and_go_on_from_their_ids(name
     assert len({tuple(rollout.ids) for rollout, _ in pairs}) == 1
 
 
-def test_an_engine_that_does_not_return_after_all_ends_the_batch_with_its_error() -> None:
+def test_an_engine_that_never_returns_ends_the_batch_with_its_error() -> None:
     tool = ScriptedTool()
     engine = TimedEngine(TWO_CALLS, clock=tool.wake, dies_at_s=0.5, back_at_s=10**6)
 
@@ -159,7 +159,7 @@ def test_an_engine_that_does_not_return_after_all_ends_the_batch_with_its_error(
 
 
 @pytest.mark.parametrize(("broken", "num_restarts"), [("report", 1), ("release", 0)])
-def test_an_engine_that_raises_at_a_report_or_a_release_is_lost_like_any_other(
+def test_an_engine_that_raises_at_a_report_or_a_release_is_lost(
     broken: str, num_restarts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rollout moves after its first turn, so that its first engine is released while the other one decodes."""

@@ -158,7 +158,7 @@ def scored(tiny_checkpoint: Path, tmp_path: Path, torch_settings: None) -> Any:
     return score
 
 
-def test_a_uniform_model_has_the_entropy_ln_v_and_every_token_that_log_prob(
+def test_a_uniform_model_has_entropy_ln_v_and_log_prob_minus_ln_v(
     scored: Any, tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny_checkpoint)

@@ -229,7 +229,7 @@ def test_a_broken_tokenizer_config_does_not_fall_back_to_plain_chatml(
 # --- what else a stage reads -----------------------------------------------------------------------------
 
 
-def test_sft_is_refused_without_documents_and_with_one_that_the_model_cannot_hold(
+def test_sft_refuses_no_documents_and_a_document_longer_than_the_model(
     tiny_checkpoint: Path,
 ) -> None:
     def row(length: int, on: bool = True) -> Row:

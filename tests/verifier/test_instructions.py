@@ -53,7 +53,7 @@ def test_thinking_and_end_tokens_are_cut_off_before_checking() -> None:
     )
 
 
-def test_an_empty_response_follows_nothing_and_still_counts_its_instructions() -> None:
+def test_an_empty_response_follows_none_of_its_instructions() -> None:
     instructions = [Instruction(id="punctuation:no_comma", kwargs={})] * 2
     assert check_response(PROMPT, instructions, "<think>never ends").strict == (False, False)
 

@@ -39,7 +39,7 @@ def test_boilerplate_alone_flags_nothing() -> None:
     assert overlaps(train, benchmark) == [] or all(row.num_rare == 0 for row in overlaps(train, benchmark))
 
 
-def test_a_set_written_many_times_over_does_not_turn_a_copy_into_boilerplate() -> None:
+def test_a_repeated_set_does_not_turn_a_copy_into_boilerplate() -> None:
     train = [Entry(id=f"t{at}", text=f"{LONG} please") for at in range(100)]
     assert overlaps(train, [Entry(id="b", text=LONG)])[0].num_rare > 0
 

@@ -85,7 +85,7 @@ def test_lengths_and_truncation_use_the_same_page(corpus: Path, tiny_checkpoint:
     assert "<script" not in page
 
 
-def test_the_command_reads_problems_without_a_tokenizer_and_names_what_is_wrong(tmp_path: Path) -> None:
+def test_the_command_reads_problems_without_a_tokenizer_and_names_faults(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text('{"id": "a", "problem": "1 + 1?", "answer": "2"}\n')
     done = CliRunner().invoke(app, ["inspect", str(tmp_path / "p.jsonl"), "--budget", "3"])
     assert done.exit_code == 0

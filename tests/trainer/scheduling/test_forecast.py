@@ -52,7 +52,7 @@ def test_an_engine_with_waiting_turns_gets_nothing_new():
     assert policy.on_report(report(0, 3.0, 1_000)) != []
 
 
-def test_a_returning_turn_stays_while_others_wait_and_moves_to_a_lighter_engine_after():
+def test_a_returning_turn_stays_while_others_wait_and_then_moves_to_a_lighter_engine():
     policy = ForecastPolicy([10_000, 10_000])
     for name in ("a", "b"):
         policy.on_arrive(arrival(name), 0.0)

@@ -85,8 +85,8 @@ class DataSection(Section):
     num_dev: Positive
     """Problems to tune on; at most a tenth of a source that is not procedural."""
     num_test: Positive
-    """Problems of each test ring (numbers, composition, family); below 400 the interval of a score is wider than most
-    effects."""
+    """Problems of the rings numbers and composition; wording and family share as many, 1 to 3. Below 400 the interval
+    of a score is wider than most effects."""
     seed: Count
 
     @property

@@ -15,9 +15,16 @@ from records.stored import Stored, read_record, write_record
 SUMMARY = "summary.json"
 """Written last: an evaluation folder that contains it is finished."""
 SAMPLES = "samples.parquet"
-RINGS = ("procedural-numbers", "procedural-composition", "procedural-family")
+RING_LABELS = {
+    "procedural-numbers": "new numbers",
+    "procedural-composition": "known pairs in the other order",
+    "procedural-wording": "new wording",
+    "procedural-family": "new family",
+}
+"""Test ring -> what a reader calls it. SFT and train hold every pair of the second ring with its parts exchanged."""
+RINGS = tuple(RING_LABELS)
 POOLED = "procedural"
-"""The three rings together."""
+"""The test rings together."""
 REMEDY = "write it with python -m evaluation run"
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -16,9 +16,9 @@ class Problem:
     family: str = ""
     """Procedural family, subject or category."""
     level: int = 0
-    """Procedural family, subject or category."""
+    """Difficulty, from 1; 0 where the source states none."""
     split: str = ""
-    """sft, train, dev, or the test ring: numbers, composition, family."""
+    """sft, train, dev, or the test ring: numbers, composition, wording, family."""
     params: str = ""
     """Canonical JSON of the generator's parameters; its hash decides the split."""
 

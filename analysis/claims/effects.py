@@ -189,7 +189,7 @@ def find_pair(
 
 
 def _with_rings(scores: list[Score], score: Score) -> Score:
-    """Add the outcomes of the three rings to a score of `procedural` that has none."""
+    """Add the outcomes of the rings to a score of `procedural` that has none."""
     if score.questions or score.benchmark != "procedural":
         return score
     pooled: dict[str, list[float]] = {}

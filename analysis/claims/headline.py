@@ -7,15 +7,10 @@ from typing import Any
 from analysis.claims.effects import compare_scores, find_pair
 from analysis.entropy.entropy import Settings
 from analysis.inputs.runs import CONTROLS, find_score
-from records.evaluation import RINGS, Score
+from records.evaluation import POOLED, RING_LABELS, RINGS, Score
 from records.stages import ENDS, LAST
 
-LABELS = {
-    "procedural-numbers": "new numbers",
-    "procedural-composition": "new composition",
-    "procedural-family": "new family",
-    "procedural": "all three rings",
-}
+LABELS = RING_LABELS | {POOLED: "all rings"}
 CONTROL_LABELS = {
     "none": "RL 3 as it is",
     "tool_off": "tool off",
@@ -29,7 +24,7 @@ def difference_rows(
 ) -> list[dict[str, Any]]:
     """Return one row per ring with both checkpoints: levels, paired difference, interval, p."""
     rows = []
-    for benchmark in (*RINGS, "procedural"):
+    for benchmark in (*RINGS, POOLED):
         pair = find_pair(scores, a, b, benchmark)
         difference = compare_scores(*pair, settings) if pair else None
         if pair is None or difference is None:

@@ -115,7 +115,7 @@ def grid_of(table: pd.DataFrame) -> Grid:
         title="Chance that one of k samples is right",
         header=["checkpoint", *[f"pass@{k}" for k in sizes], "headroom"],
         groups=groups,
-        note="All three test rings, a seeded draw of questions each, all k from the same samples; intervals over "
+        note="All test rings, a seeded draw of questions each, all k from the same samples; intervals over "
         "questions. Headroom: pass at the largest k minus pass@1. Where RL raises pass@1 and not the last column, it "
         "sharpens what the SFT checkpoint could already reach.",
     )

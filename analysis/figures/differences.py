@@ -37,7 +37,7 @@ def draw(table: pd.DataFrame) -> Figure:
     left.set_title("RL 3 minus SFT")
     left.set_xlabel("difference, percentage points")
     right.set_xlim(left=-0.02)
-    right.set_xlabel("accuracy, all three rings")
+    right.set_xlabel("accuracy, all rings")
     right.set_title("RL 3 and its controls")
     return figure
 

@@ -12,15 +12,10 @@ from analysis.drawing.plot import Plot, Section
 from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
-from records.evaluation import RINGS
+from records.evaluation import RING_LABELS, RINGS
 from records.stages import CHECKPOINTS
 
 PUBLISHED = (("aime24", "AIME24 (published)"), ("aime25", "AIME25 (published)"))
-RING_LABELS = {
-    "procedural-numbers": "new numbers",
-    "procedural-composition": "new composition",
-    "procedural-family": "new family",
-}
 
 
 def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
@@ -85,7 +80,7 @@ PLOT = Plot(
     section=Section.SCORES,
     place=10,
     title="Scores by checkpoint",
-    caption="Left: this run on its three test rings, 95% intervals over questions. Right: the published scores after "
+    caption="Left: this run on its test rings, 95% intervals over questions. Right: the published scores after "
     "SFT and after each stage. The two panels measure different models on different problems: only the shape "
     "may be compared.",
     absent="no evaluation of the test rings is stored",

@@ -71,7 +71,7 @@ def endpoint_grid(
         title="Experiment arms: endpoints",
         header=["arm", "runs or units", *ENDPOINTS.values(), "smallest effect, sealed test"],
         groups=groups,
-        note="Sealed test: avg@1 over the three rings after the last step. The rest: raw rollouts before selection, "
+        note="Sealed test: avg@1 over the test rings after the last step. The rest: raw rollouts before selection, "
         f"last third of the steps; shares in percent, lengths in tokens. Student's {100 * confidence:.0f}% intervals, "
         "paired by SFT checkpoint and seed; seeds of a checkpoint are averaged first. Intervals over the seeds of one "
         "checkpoint hold for that checkpoint only. Smallest effect: what such a comparison shows with "

@@ -6,14 +6,12 @@ from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
-from records.evaluation import RINGS, Score
+from records.evaluation import RING_LABELS, RINGS, Score
 from records.stages import CHECKPOINTS, STAGES
 
 PUBLISHED = ("math500", "aime24", "aime25", "hmmt25")
 COLUMNS = {
-    "procedural-numbers": "new numbers",
-    "procedural-composition": "new composition",
-    "procedural-family": "new family",
+    **RING_LABELS,
     "math500": "MATH-500",
     "aime24": "AIME24",
     "aime25": "AIME25",

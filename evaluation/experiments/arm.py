@@ -155,7 +155,7 @@ def require_published_metrics(folder: RunFolder, stage: str) -> None:
 
 
 def sealed_accuracy(summary: EvaluationSummary) -> float:
-    """Return avg@1 over the three sealed rings together."""
+    """Return avg@1 over the sealed test rings together."""
     (value,) = (
         row.value
         for row in summary.scores

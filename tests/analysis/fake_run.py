@@ -78,7 +78,7 @@ class FakeRun:
         skill = dict(self.skill)[checkpoint]
         outcomes = {
             ring: _outcomes(ring, self.questions, self.k, skill * penalty, rng)
-            for ring, penalty in zip(RINGS, (1.0, 0.8, 0.4), strict=True)
+            for ring, penalty in zip(RINGS, (1.0, 0.8, 0.6, 0.4), strict=True)
         }
         pooled = {question: values for ring in RINGS for question, values in outcomes[ring].items()}
         scores = [score_row(checkpoint, ring, outcomes[ring], k=self.k) for ring in RINGS]

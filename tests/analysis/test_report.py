@@ -132,7 +132,7 @@ def test_every_claim_and_every_missing_benchmark_is_on_the_page(page: tuple[str,
 def test_the_page_shows_rings_controls_and_limits(page: tuple[str, object]) -> None:
     for text in (
         "new numbers",
-        "new composition",
+        "known pairs in the other order",
         "new family",
         "tool off",
         "golds permuted",

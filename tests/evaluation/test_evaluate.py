@@ -29,7 +29,7 @@ from tests.trainer.server import Server
 from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
 
 INTERVALS = Intervals(confidence=0.95, seed=16)
-RING_FILES = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
+RING_FILES = {name.removeprefix("procedural-"): f"test-{name.removeprefix('procedural-')}" for name in RINGS}
 
 
 pytestmark = pytest.mark.usefixtures("torch_settings")
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("torch_settings")
 
 @pytest.fixture(scope="module")
 def run_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with one random checkpoint and three rings of three problems."""
+    """A run with one random checkpoint and rings of three problems."""
     root = tmp_path_factory.mktemp("run")
     make_checkpoint(root)
     (root / "data").mkdir()
@@ -83,19 +83,19 @@ def test_an_evaluation_writes_samples_scores_and_unavailable_benchmarks(
         summary
     )
     rows = {(row["benchmark"], row["metric"], row["grader"]) for row in summary["scores"]}
-    for name in ("procedural-numbers", "procedural-composition", "procedural-family", "procedural"):
+    for name in (*RINGS, "procedural"):
         assert {
             (name, metric, grader) for metric in ("avg@2", "pass@2") for grader in ("strict", "rstar_compat")
         } <= rows
     pooled = next(
         row for row in summary["scores"] if row["benchmark"] == "procedural" and row["metric"] == "avg@2"
     )
-    assert (pooled["num_questions"], pooled["num_samples"], pooled["control"]) == (9, 18, "tool_off")
+    assert (pooled["num_questions"], pooled["num_samples"], pooled["control"]) == (12, 24, "tool_off")
     (missing,) = summary["unavailable"]
     assert missing["benchmark"] == "aime24"
     assert missing["how"]
     samples = read_parquet(tmp_path / "samples.parquet")
-    assert len(samples) == 18
+    assert len(samples) == 24
     behaviour = next(row["numbers"] for row in summary["behaviour"] if row["benchmark"] == "procedural")
     failed = ("wrong_frac", "unparsed_frac", "no_answer_frac", "timeout_frac", "infra_failed_frac")
     assert sum(behaviour[name] for name in failed) + pooled["value"] == pytest.approx(1.0)
@@ -129,11 +129,11 @@ def test_some_questions_of_each_ring_get_more_samples(run_root: Path, tmp_path: 
     }
     assert {"avg@1", "avg@4", "pass@4"} <= set(rows)
     assert [(rows[m]["num_questions"], rows[m]["num_samples"]) for m in ("avg@1", "avg@4")] == [
-        (9, 9),
-        (6, 24),
+        (12, 12),
+        (8, 32),
     ]
     samples = read_parquet(tmp_path / "deep" / "samples.parquet")
-    assert len(samples) == 9 + 6 * 3 == len({t.key for t in samples})
+    assert len(samples) == 12 + 8 * 3 == len({t.key for t in samples})
     run(run_root, tmp_path / "flat", plan("procedural", k=1))
     flat = {t.key: t.ids for t in read_parquet(tmp_path / "flat" / "samples.parquet")}
     assert {t.key: t.ids for t in samples if t.sample == 0} == flat
@@ -147,7 +147,7 @@ def test_a_killed_evaluation_ends_with_the_same_samples(run_root: Path, tmp_path
     with pytest.raises(OSError):  # noqa: PT011
         run(run_root, blocked, plan("procedural"), work=work)
     shards = sorted(work.glob("*/*.jsonl"))
-    assert len(shards) == 3
+    assert len(shards) == len(RINGS)
     shards[1].unlink()
     shutil.rmtree(shards[2].parent)
     again = run(run_root, tmp_path / "resumed", plan("procedural"), work=work)

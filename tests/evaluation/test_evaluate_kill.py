@@ -21,7 +21,7 @@ from tests.trainer.tiny_checkpoint import make_checkpoint
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(3600)]
 
 SEED = 6
-RINGS = ("numbers", "composition", "family")
+RINGS = ("numbers", "composition", "wording", "family")
 NUM_PROBLEMS, K = 6, 4
 LOCAL = (
     ("decode", "trainer.engines.local", "LocalEngine.advance", 90),
@@ -52,7 +52,7 @@ def moments(kinds: tuple[tuple[str, str, str, int], ...], count: int) -> list[st
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a random checkpoint and three rings."""
+    """A run with a random checkpoint and the test rings."""
     folder = tmp_path_factory.mktemp("run")
     make_checkpoint(folder)
     (folder / "data").mkdir()

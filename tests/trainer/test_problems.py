@@ -122,7 +122,7 @@ def test_duplicates_are_counted(splits):
 
 
 def test_splits_have_the_requested_sizes(splits):
-    assert [len(getattr(splits, s)) for s in SPLITS] == [3000, 600, 200, 400, 400, 400]
+    assert [len(getattr(splits, s)) for s in SPLITS] == [3000, 600, 200, 400, 400, 100, 300]
     assert all(p.split == s for s in SPLITS for p in getattr(splits, s))
 
 
@@ -132,18 +132,16 @@ def test_rings_hold_only_their_own_problems(splits):
     for split in ("sft", "train", "dev", "numbers"):
         assert {family_and_params(p)[0].key for p in getattr(splits, split)} <= trained
     assert {family_and_params(p)[0].key for p in splits.composition} == held_out
-    unseen_names = {f.name for f in UNSEEN}
-    fresh = [p for p in splits.family if p.family in unseen_names]
-    assert len(fresh) == 300
-    assert {p.family for p in fresh} == unseen_names
+    assert {p.family for p in splits.family} == {f.name for f in UNSEEN}
+    assert {family_and_params(p)[0].key for p in splits.wording} <= trained
 
 
-def test_wordings_of_the_family_ring_occur_nowhere_else(splits):
+def test_wordings_of_the_wording_and_the_family_ring_occur_nowhere_else(splits):
     def skeleton(text: str) -> str:
         return "".join(c for c in text if not c.isdigit())
 
-    elsewhere = {skeleton(p.prompt) for s in SPLITS if s != "family" for p in getattr(splits, s)}
-    assert elsewhere.isdisjoint(skeleton(p.prompt) for p in splits.family)
+    elsewhere = {skeleton(p.prompt) for s in SPLITS[:-2] for p in getattr(splits, s)}
+    assert elsewhere.isdisjoint(skeleton(p.prompt) for p in (*splits.wording, *splits.family))
 
 
 def test_levels_have_the_requested_shares(splits):
@@ -152,11 +150,9 @@ def test_levels_have_the_requested_shares(splits):
 
 
 def test_the_split_of_a_problem_follows_from_its_parameters(splits):
-    for split in ("sft", "train", "dev", "numbers", "composition"):
+    for split in SPLITS:
         for problem in getattr(splits, split)[:100]:
             assert hash_split(*family_and_params(problem)) == split
-    for problem in splits.family:
-        assert hash_split(*family_and_params(problem)) == "family"
 
 
 def test_a_larger_split_only_adds_problems():

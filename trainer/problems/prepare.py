@@ -16,10 +16,10 @@ from records.problem import Problem
 from records.seeds import derive_seed
 from trainer.problems.family import ProblemError
 from trainer.problems.problem_files import write_problems
-from trainer.problems.splits import Splits, generate_splits
+from trainer.problems.splits import RINGS, Splits, generate_splits
 from trainer.start import source_faults
 
-RING = {"numbers": "test-numbers", "composition": "test-composition", "family": "test-family"}
+RING = {name: f"test-{name}" for name in RINGS}
 """Test ring -> file stem; a split that is absent here gives its own name to its file."""
 
 

@@ -18,15 +18,15 @@ from trainer.problems.composition import HELD_OUT_PAIRS
 from trainer.problems.families.unseen import UNSEEN
 from trainer.problems.family import Family, Params, ProblemError, canonical, digest, make_problem
 
-SPLITS = ("sft", "train", "dev", "numbers", "composition", "family")
-RINGS = ("numbers", "composition", "family")
+SPLITS = ("sft", "train", "dev", "numbers", "composition", "wording", "family")
+RINGS = ("numbers", "composition", "wording", "family")
 MIN_RING = 400
 """Fewest problems of a test ring for a published number."""
 
-_HASH_SHARES = (("sft", 60), ("train", 14), ("dev", 6), ("numbers", 13), ("family", 7))
+_HASH_SHARES = (("sft", 60), ("train", 14), ("dev", 6), ("numbers", 13), ("wording", 7))
 """Percent of the numbers of a known family; the last share is for its unseen wording."""
 _REWORDED_FRAC = 0.25
-"""Share of the family ring that known families in an unseen wording take."""
+"""Size of the wording ring, as a share of `num_test`; the family ring has the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class DuplicateCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splits:
-    """Six disjoint sets of problems."""
+    """Seven disjoint sets of problems."""
 
     sft: tuple[Problem, ...]
     train: tuple[Problem, ...]
@@ -66,9 +66,11 @@ class Splits:
     numbers: tuple[Problem, ...]
     """Test ring: known families and pairs, new numbers."""
     composition: tuple[Problem, ...]
-    """Test ring: pairs that never occur elsewhere."""
+    """Test ring: pairs that never occur elsewhere; training has them in the other order."""
+    wording: tuple[Problem, ...]
+    """Test ring: known families in wordings that never occur elsewhere."""
     family: tuple[Problem, ...]
-    """Test ring: families and wordings that never occur elsewhere."""
+    """Test ring: families that never occur elsewhere."""
 
     def all_problems(self) -> Iterator[Problem]:
         """Every problem of every split."""
@@ -98,7 +100,7 @@ def hash_split(family: Family, params: Params) -> str:
     """Return the split of these numbers of a family; independent of seeds and sizes.
 
     >>> from trainer.problems.catalogue import LEVEL_1
-    >>> hash_split(LEVEL_1[0], (40, 30, 5, 20)) in ("sft", "train", "dev", "numbers", "family")
+    >>> hash_split(LEVEL_1[0], (40, 30, 5, 20)) in ("sft", "train", "dev", "numbers", "wording")
     True
     """
     if family in HELD_OUT_PAIRS:
@@ -145,7 +147,7 @@ def generate_splits(
         num_sft: problems of the SFT documents.
         num_train: pool of the RL stages.
         num_dev: problems for tuning.
-        num_test: problems of each of the three test rings.
+        num_test: problems of the rings numbers and composition, and of wording and family together.
         mix: shares of the levels; see `LevelMix`.
         families: names of the known families to use; None: all. Held-out pairs and unseen families do not change.
         min_ring: smallest `num_test` accepted; below the default only for smoke tests.
@@ -168,7 +170,7 @@ def generate_splits(
         needed = [_Need(split=split, num=quota[i]) for split, quota in quotas.items()]
         if family in reworded:
             num = reworded_quota[reworded.index(family)]
-            needed.append(_Need(split="family", num=num, unseen_wording=True))
+            needed.append(_Need(split="wording", num=num, unseen_wording=True))
         needs.append((family, needed))
     for split, new, num in (
         ("composition", HELD_OUT_PAIRS, num_test),

@@ -1,4 +1,4 @@
-"""The run's own problems: three test rings and a dev set, as JSONL of problem records in the data folder."""
+"""The run's own problems: four test rings and a dev set, as JSONL of problem records in the data folder."""
 
 from __future__ import annotations
 

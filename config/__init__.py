@@ -1,4 +1,4 @@
-"""The one configuration: sections, presets, and what each command reads of it.
+"""Configuration: sections, presets, and the view of each command.
 
 Other packages import from these modules:
 

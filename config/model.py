@@ -1,4 +1,4 @@
-"""The whole configuration as frozen pydantic models: every key, its meaning, unit, bound and default source.
+"""`Config`: the configuration as frozen pydantic models: every key, its meaning, unit, bound and source.
 
 `config/tiny.yaml` gives every key a value; the other presets override. Sections other than `runtime` are semantic: they
 enter rule parameters and digests. `runtime` enters neither.

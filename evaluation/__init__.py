@@ -1,1 +1,1 @@
-"""Samples and grades a checkpoint, and what becomes of the grades. Commands are in `__main__`."""
+"""Sampling, grading and scores of a checkpoint. Commands are in `cli`."""

@@ -1,4 +1,4 @@
-"""What crosses a border: records, and the files and folders that hold them.
+"""Records that packages exchange, and the files and folders that hold them.
 
 Other packages import from these modules:
 

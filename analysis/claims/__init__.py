@@ -1,4 +1,4 @@
-"""Claims: what the paper and the press state, measured on a run and judged.
+"""Claims of the paper and the press, measured on a run and judged.
 
 Other packages import from these modules:
 

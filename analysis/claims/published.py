@@ -1,4 +1,4 @@
-"""Arithmetic on published numbers: differences, sums, granularity, and what one statement implies for another."""
+"""`difference` and others: arithmetic on published numbers: differences, sums, granularity, implied shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs side by side.
+"""Comparison of two runs.
 
 Other packages import from these modules:
 

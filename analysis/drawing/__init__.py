@@ -1,4 +1,4 @@
-"""How a figure is declared, drawn and written.
+"""Declaration, style and files of a figure.
 
 Other packages import from these modules:
 

@@ -1,4 +1,4 @@
-"""pass@k against k, a panel per temperature, a line per checkpoint."""
+"""`draw`: pass@k against k, with a panel per temperature and a line per checkpoint."""
 
 from __future__ import annotations
 

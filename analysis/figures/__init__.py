@@ -1,4 +1,4 @@
-"""The figures of the report, one file each: a module here declares `PLOT` under the name of its file.
+"""The figures of the report; each module of this folder declares one as `PLOT`.
 
 - `arms`: `table_of`, `draw`
 """

@@ -1,4 +1,4 @@
-"""The report of a run: one self-contained page for a sceptical reader, and report.json for machines."""
+"""`build`: the report of a run: one self-contained page, and report.json for machines."""
 
 from __future__ import annotations
 

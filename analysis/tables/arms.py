@@ -1,4 +1,4 @@
-"""Endpoints of the experiment arms and their differences; the unit is the SFT checkpoint."""
+"""`endpoint_grid`: endpoints of the experiment arms and their differences; the unit is the SFT checkpoint."""
 
 from __future__ import annotations
 

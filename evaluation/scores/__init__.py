@@ -1,4 +1,4 @@
-"""From graded samples to score rows with intervals.
+"""Score rows with intervals, from graded samples.
 
 Other packages import from these modules:
 

@@ -1,4 +1,4 @@
-"""From tasks to rollouts: prompt, loop, tool and tokenizer.
+"""Rollouts of tasks: prompt, loop, tool and tokenizer.
 
 Other packages import from these modules:
 

@@ -1,4 +1,4 @@
-"""Which engine gets which rollout, and when. Policies are in `policies`, simulated engines in `simulation`.
+"""Assignment of rollouts to engines. Policies are in `policies`, simulated engines in `simulation`.
 
 Other packages import from these modules:
 

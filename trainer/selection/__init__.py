@@ -1,4 +1,4 @@
-"""From rollouts to advantages: rewards, GRPO-RoC, baselines.
+"""Rewards, GRPO-RoC and baselines, which turn rollouts into advantages.
 
 Other packages import from these modules:
 

@@ -1,4 +1,4 @@
-"""From rows to new weights: micro-batches, log-probs, loss, optimizers.
+"""Updates of the weights: micro-batches, log-probs, loss, optimizers.
 
 Other packages import from these modules:
 

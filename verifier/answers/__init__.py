@@ -1,4 +1,4 @@
-"""Answers of a response: where they are in the text, how they are read, and when two are equal.
+"""Answers of a response: extraction, reading and comparison.
 
 Other packages import from these modules:
 

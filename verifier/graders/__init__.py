@@ -1,4 +1,4 @@
-"""From a rollout to a verdict: policies, the grader, and workers for algebra.
+"""Verdicts of rollouts: policies, the grader, and workers for algebra.
 
 Other packages import from these modules:
 

@@ -14,6 +14,7 @@ Other packages import from these modules:
 - `group`: `Group`, `grouped`
 - `job_client`: `hand_over`
 - `job_server`: `start`, `JobServer`, `main`
+- `machine`: `Machine`, `this_machine`
 - `manifest`: `Manifest`, `write_folder`, `list_folder`, `verify`
 - `problem`: `Problem`
 - `repository_module`: `run_bench_module`

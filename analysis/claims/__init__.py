@@ -2,9 +2,12 @@
 
 Other packages import from these modules:
 
-- `claims`: `Verdict`, `read_claims`, `about_arms`, `ClaimVerdict`, `judge`
+- `claims`: `Verdict`, `about_arms`, `ClaimVerdict`, `judge`
 - `claims_files`: `write_claims`
-- `effects`: `measure_run`
+- `effects`: `measured_on`, `results_of`
+- `endpoints`: `Claim`, `read_claims`
 - `headline`: `difference_rows`, `control_rows`
+- `invented`: `lacking`, `reached`
 - `multiplicity`: `holm`
+- `units`: `called`, `shown`
 """

@@ -5,5 +5,6 @@ Other packages import from these modules:
 - `decontamination`: `Entry`, `read_entries`, `overlaps`
 - `dry_run`: `lines_of`
 - `recipe_job`: `Order`, `build`
+- `solve_rates`: `SolveRate`, `histogram`
 - `sources`: `place_of`
 """

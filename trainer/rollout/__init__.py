@@ -7,6 +7,7 @@ Other packages import from these modules:
 - `chatml`: `chatml`, `follow_up`
 - `draft`: `RolloutDraft`
 - `episode`: `RolloutClock`, `Ended`, `Reply`, `TurnRead`
+- `grading_thread`: `grading_thread`
 - `prompt_fit`: `fitting`
 - `resumable`: `sample_in_chunks`
 - `sampler`: `Sampler`, `open_sampler`, `require_positions`, `most_positions`, `rl_settings`

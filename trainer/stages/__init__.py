@@ -6,4 +6,5 @@ Other packages import from these modules:
 - `export`: `export`
 - `hard_filter`: `filter_hard`, `load_hard`
 - `rl_job`: `run_stage`, `journal_seconds`, `copy_journal`, `copy_tokenizer`
+- `solve_rates`: `Policy`, `measure`
 """

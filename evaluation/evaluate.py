@@ -42,6 +42,7 @@ from records.evaluation import (
     Score,
     Settings,
 )
+from records.fingerprint import fingerprint
 from records.finished_results import finished
 from records.verdict import reward_of
 from verifier.benchmarks import PromptKind, Scoring
@@ -139,17 +140,17 @@ def evaluate(
         "plans": [plan.model_dump(mode="json") for plan in plans],
         **view.model_dump(mode="json", exclude={"eval": {"plans"}}),
     }
-    fingerprint = digest([identity, place.name, base, served, sections, golds])
+    decided_by = fingerprint(identity, place.name, base, served, sections, golds)
     settings = Settings(**sections, intervals=asdict(intervals))
-    if before := finished(out, fingerprint, settings, overwrite=overwrite):
+    if before := finished(out, decided_by, settings, overwrite=overwrite):
         print(f"{out}: is finished already; --overwrite samples it again", file=sys.stderr, flush=True)
         return before
-    with WorkDir.open(work, fingerprint) as folder:
+    with WorkDir.open(work, decided_by) as folder:
         for number, (plan, questions) in enumerate(asked):
             _run_plan(plan, questions, place, f"{number:02d}", folder, view, intervals, runtime, result)
         provenance = Provenance(
             checkpoint_digest=identity,
-            fingerprint=fingerprint,
+            fingerprint=decided_by,
             engine=base or view.rollout.engine.kind,
             served_model=served,
             variant=place.variant,

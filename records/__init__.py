@@ -8,6 +8,7 @@ Other packages import from these modules:
 - `digest`: `canonical`, `digest`
 - `errors`: `UserError`, `FellShort`, `ConfigError`, `require_known`
 - `evaluation`: `Score`, `Behaviour`, `InstructionNumbers`, `CategoryScore`, `FunctionCallNumbers`
+- `fingerprint`: `fingerprint`
 - `files`: `write_text`, `write_bytes`, `write_json`, `read_text`, `read_json`
 - `finished_results`: `refuse_to_replace`, `finished`
 - `garbage`: `collect_rarely`

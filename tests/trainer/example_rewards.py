@@ -10,20 +10,8 @@ from pathlib import Path
 from records.problem import Problem
 from records.trajectory import Rollout
 from records.verdict import Verdict, VerdictKind
-from verifier.graders.grade import grade
-from verifier.graders.policy import RL_POLICY
 
 NOT_CALLABLE = 3
-
-
-def short_and_right(problem: Problem, rollout: Rollout) -> Verdict:
-    """The example of docs/guide.md: correct only within 100 sampled tokens."""
-    verdict = grade(problem, rollout, RL_POLICY)["strict"]
-    if verdict.verdict is VerdictKind.CORRECT and rollout.num_sampled > 100:
-        return Verdict(
-            id=problem.id, verdict=VerdictKind.WRONG, rule="over 100 tokens", grader="short_and_right"
-        )
-    return verdict
 
 
 def by_answer(problem: Problem, rollout: Rollout) -> Verdict:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,15 +77,19 @@ def test_a_users_function_is_found_by_name() -> None:
     assert reward(PROBLEM, a_rollout("5")).verdict is VerdictKind.WRONG
 
 
-def test_the_example_of_the_guide_is_the_one_that_is_tested(project_root: Path, own: Callable) -> None:
-    guide = (project_root / "docs" / "guide.md").read_text()
-    assert "over 100 tokens" in guide
-    reward = own("short_and_right")
+def test_the_example_of_the_guide_is_right_only_within_100_tokens(
+    project_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (project_root / "docs" / "guide.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n# my_reward\.py\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "my_reward.py").write_text(block, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     right = "</reason><answer>\\boxed{4}</answer>"
     short = a_rollout(right)
     long = replace(short, mask=[False] + [True] * 101)
-    assert reward(PROBLEM, short).verdict is VerdictKind.CORRECT
-    assert reward(PROBLEM, long).verdict is VerdictKind.WRONG
+    with closing(UserReward("my_reward:short_and_right", 30.0)) as reward:
+        assert reward(PROBLEM, short).verdict is VerdictKind.CORRECT
+        assert reward(PROBLEM, long).verdict is VerdictKind.WRONG
 
 
 @pytest.mark.parametrize(

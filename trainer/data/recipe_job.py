@@ -27,6 +27,7 @@ from records.data_card import CARD, DataCard, FunnelStep, Part, SourceCard, Surv
 from records.digest import digest
 from records.errors import ConfigError
 from records.files import write_text
+from records.fingerprint import fingerprint
 from records.stored import write_record
 from trainer.data.benchmarks import Checked, Hits, reachable, reported
 from trainer.data.card import markdown
@@ -95,7 +96,7 @@ class Order:
         """All that decides the result, benchmark files excepted: `reachable` reads those again."""
         sources = [identity(source, self.data) for source in self.recipe.sources]
         model = None if self.rewriter is None else self.rewriter.model
-        return digest([FORMAT, self.recipe.model_dump(mode="json"), sources, self.limit, model])
+        return fingerprint(FORMAT, self.recipe.model_dump(mode="json"), sources, self.limit, model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from transformers import PreTrainedModel
 
 from config.commands import SftView
 from config.model import RuntimeSection, SftSection
-from records.digest import digest
 from records.errors import ConfigError
 from records.files import sha256_of
+from records.fingerprint import fingerprint
 from records.manifest import Manifest, verify, write_folder
 from records.run_folder import RunFolder
 from records.seeds import derive_seed
@@ -141,7 +141,7 @@ def run_sft(view: SftView, runtime: RuntimeSection) -> Manifest:
         )
     stop = StopSignal()
     with WorkDir.open(
-        folder.work("sft"), digest([FORMAT, view.record, parent.digest, corpus.digest])
+        folder.work("sft"), fingerprint(FORMAT, view.record, parent.digest, corpus.digest)
     ) as work:
         device = check_device(runtime)
         num_threads = runtime.threads.micro_batches if device.type == "cpu" else 1

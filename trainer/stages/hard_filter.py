@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from config.commands import FilterView
 from config.model import RuntimeSection
-from records.digest import digest
 from records.errors import ConfigError
+from records.fingerprint import fingerprint
 from records.manifest import Manifest, verify, write_folder
 from records.problem import Problem
 from records.seeds import derive_seed
@@ -54,8 +54,9 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
         where="filter",
     )
     tried = sorted(fit, key=lambda p: derive_seed(view.rollout.seed, "filter", p.id))[: view.filter.problems]
-    fingerprint = digest([view.record, parent.digest, pool_digest(pool)])
-    with WorkDir.open(folder.work("filter"), fingerprint) as work:
+    with WorkDir.open(
+        folder.work("filter"), fingerprint(view.record, parent.digest, pool_digest(pool))
+    ) as work:
         began = time.monotonic()
         count = view.filter.rollouts
         rollouts = solve(

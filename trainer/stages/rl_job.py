@@ -12,9 +12,9 @@ from pathlib import Path
 from config.commands import RlView
 from config.model import RuntimeSection
 from config.objective import ObjectiveSection, RocSelection
-from records.digest import digest
 from records.errors import ConfigError
 from records.files import sha256_of, write_text
+from records.fingerprint import fingerprint
 from records.manifest import RUN, Manifest, verify, write_folder
 from records.problem import Problem
 from records.run_folder import RunFolder
@@ -84,10 +84,10 @@ def run_stage(
         at_least=section.prompts_per_step,
         where=stage,
     )
-    fingerprint = digest([FORMAT, stage, view.record, parent.digest, pool_digest])
+    decided_by = fingerprint(FORMAT, stage, view.record, parent.digest, pool_digest)
     first_step = int(parent.facts.get("rl_steps", 0))
     stop = stop or StopSignal()
-    with WorkDir.open(folder.work(stage), fingerprint) as work:
+    with WorkDir.open(folder.work(stage), decided_by) as work:
         trainer = GrpoTrainer(parent_folder, view.objective, check_device(runtime))
         if not declared.new_optimizer and first_step:
             trainer.load_optimizer(parent_folder / OPTIMIZER)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from config.commands import RlView
 from config.model import RuntimeSection
-from records.digest import digest
 from records.files import write_text
+from records.fingerprint import fingerprint
 from records.problem import Problem
 from records.trajectory import GradedRollout, IdsSource, Rollout, Trajectory
 from records.verdict import reward_of
@@ -121,11 +121,11 @@ def measure(
     codec = FolderCodec.load(policy.checkpoint)
     chat = rollout_chat(view.rollout)
     fit = fitting(problems, chat, codec, view.rollout.max_prompt, at_least=1, where="--solve-rate")[:limit]
-    fingerprint = digest(
-        [view.record, _state_of(policy.checkpoint), policy.endpoint, pool_digest(fit), rollouts]
+    decided_by = fingerprint(
+        view.record, _state_of(policy.checkpoint), policy.endpoint, pool_digest(fit), rollouts
     )
     began = time.monotonic()
-    with WorkDir.open(out.with_name(f".{out.name}.work"), fingerprint) as work:
+    with WorkDir.open(out.with_name(f".{out.name}.work"), decided_by) as work:
         rates = rates_of(fit, solve(fit, policy, view, runtime, work, rollouts=rollouts, label="solve-rate"))
     minutes = (time.monotonic() - began) / 60
     write_rates(out, rates)

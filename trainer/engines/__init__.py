@@ -5,8 +5,9 @@ Other packages import from these modules:
 - `decoder`: `Shape`
 - `endpoint`: `EndpointEngine`, `served_model`
 - `local`: `LocalEngine`
+- `open_engines`: `open_engines`
 - `protocol`: `LiveWeights`, `Recovery`, `Engine`
 - `requests`: `Finish`, `GenerateRequest`, `Completion`, `EngineReport`
-- `vllm`: `VllmEngine`
 - `vllm_version`: `installed_vllm`, `vllm_fault`
+- `vllm`: `VllmEngine`
 """

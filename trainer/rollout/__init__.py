@@ -2,8 +2,8 @@
 
 Other packages import from these modules:
 
-- `chat`: `Codec`, `ChatFormat`, `parse_turn`, `response_text`, `chat_template`
 - `chat_text`: `ChatText`, `live`, `turn_text`
+- `chat`: `Codec`, `ChatFormat`, `parse_turn`, `response_text`, `chat_template`
 - `chatml`: `chatml`, `follow_up`
 - `draft`: `RolloutDraft`
 - `episode`: `RolloutClock`, `Ended`, `Reply`, `TurnRead`
@@ -15,7 +15,7 @@ Other packages import from these modules:
 - `template_check`: `check_template`
 - `terminal_chat`: `talk`
 - `tokenizer`: `FolderCodec`, `transformers_tokenizer`, `control_of`, `train_tokenizer`, `save_tokenizer`
-- `tool`: `open_tool`, `limits_of`
 - `tool_episode`: `ToolEpisodes`
+- `tool`: `open_tool`, `limits_of`
 - `wake`: `Wake`
 """

@@ -3,6 +3,7 @@
 Other packages import from these modules:
 
 - `base_checkpoint`: `make_base`
+- `conversation_rows`: `write_rows`
 - `export`: `export`
 - `hard_filter`: `filter_hard`, `load_hard`
 - `rl_job`: `run_stage`, `journal_seconds`, `copy_journal`, `copy_tokenizer`

@@ -165,7 +165,7 @@ EngineSection = Annotated[
 
 
 class RolloutSection(Section):
-    """How trajectories are sampled in training."""
+    """Sampling of trajectories in training."""
 
     temperature: PositiveFloat
     """Paper section 5.1: 1.0."""
@@ -177,9 +177,9 @@ class RolloutSection(Section):
     rejoin_iterations: Positive
     """Deterministic runs: decode iterations between a rollout's tool call and its return to the batch."""
     engine: EngineSection
-    """What generates the tokens: `{kind: local}`; `{kind: process}` with count (1 unless given); `{kind: vllm}` with
-    dtype (float32, bfloat16; null unless given: bfloat16 on a GPU, float32 on a CPU), max_requests (256 unless given),
-    the most rollouts decoded at once, and count (1 unless given); `{kind: endpoint}` with base, an address."""
+    """Engine that generates the tokens: `{kind: local}`; `{kind: process}` with count (default 1); `{kind: vllm}` with
+    dtype (float32, bfloat16; default null: bfloat16 on a GPU, float32 on a CPU), max_requests (default 256), the most
+    rollouts decoded at once, and count (default 1); `{kind: endpoint}` with base, an address."""
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
     scheduler: str

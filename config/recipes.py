@@ -24,7 +24,7 @@ Conversion = Literal["tool_ace", "apigen", "glaive", "magicoder", "tulu", "nemot
 
 
 Rewritten = Literal["prompts", "responses"]
-"""What a model rewrites of a conversation."""
+"""Parts of a conversation that a model rewrites."""
 
 
 class SourceSpec(Section):
@@ -73,7 +73,7 @@ class ConversationSource(SourceSpec):
 
     conversion: Conversion
     rewrite: Rewritten | None = None
-    """What the paper's o4-mini rewrote; done where `prepare --rewrite URL` names a server, else stated as missing."""
+    """Parts that the paper's o4-mini rewrote; `prepare --rewrite URL` names a server, else the card lists them."""
     confirmed: bool = False
     """The conversion ran on rows of this set; false: only on rows made from its documentation."""
 

@@ -30,7 +30,7 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What a module of `analysis.figures` declares: one figure of the report."""
+    """One figure of the report, which a module of `analysis.figures` declares."""
 
     name: str
     """That of its file."""

@@ -113,7 +113,7 @@ def write_ablations(
 
 
 def sentences(records: Sequence[ArmRecord], confidence: float) -> list[str]:
-    """What the main arms show, each sentence written from the numbers; SFT checkpoints are the unit."""
+    """Return computed sentences on the results of the main arms; SFT checkpoints are the unit."""
     arms = by_arm(records)
     adjusted = holm_over_pairs(arms, confidence)
 

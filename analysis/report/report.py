@@ -72,7 +72,7 @@ def report_record(run: Run, claims: Sequence[ClaimVerdict]) -> ReportRecord:
 
 
 def provenance(run: Run) -> dict[str, Any]:
-    """Where this run comes from: machine, configuration, manifests and builds."""
+    """Return the provenance of this run: machine, configuration, manifests and builds."""
     config, data = run.facts.get("config", {}), run.root / "data"
     builds = {path.stem: read_json(path) for path in sorted(run.root.glob("build/*.json"))}
     return {

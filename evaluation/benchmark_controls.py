@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from records.verdict import VerdictKind
 from verifier.benchmarks import Benchmark, PromptKind, Scoring
 from verifier.bfcl.calls import Kind, gold_calls, kind_of
-from verifier.bfcl.entry import FunctionEntry
+from verifier.bfcl.entry import entry_of
 from verifier.graders.policy import GraderName
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def oracle_text(benchmark: Benchmark, problem: Problem) -> str:
 
 
 def _oracle_calls(problem: Problem) -> str:
-    entry, kind = FunctionEntry.of(problem), kind_of(problem.family)
+    entry, kind = entry_of(problem), kind_of(problem.family)
     if kind is Kind.IRRELEVANCE:
         return "None of these functions fits."
     if kind is Kind.RELEVANCE:

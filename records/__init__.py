@@ -18,6 +18,7 @@ Other packages import from these modules:
 - `machine`: `Machine`, `this_machine`
 - `manifest`: `Manifest`, `write_folder`, `list_folder`, `verify`
 - `problem`: `Problem`
+- `problem_params`: `ProblemParams`, `Generated`, `Options`, `Instruction`, `Instructions`, `FunctionEntry`
 - `repository_module`: `run_bench_module`
 - `run_folder`: `RunFolder`
 - `run_progress`: `fold_lines`, `RunProgress`

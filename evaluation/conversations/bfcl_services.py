@@ -16,7 +16,7 @@ from sandbox import NearLimitCalls, Sandbox, surroundings
 from trainer.rollout.chat_text import ChatText
 from trainer.rollout.chatml import follow_up
 from verifier.bfcl.calls import Kind, kind_of
-from verifier.bfcl.entry import FunctionEntry
+from verifier.bfcl.entry import entry_of
 from verifier.bfcl.episodes import (
     CALL_LIMITS,
     PRELOAD,
@@ -43,7 +43,7 @@ class FunctionScript:
     def of(cls, problem: Problem, mode: Mode, chat: NativeChat, run_code: RunCode | None) -> FunctionScript:
         """Return the script of an entry; `run_code` may be None for a single-turn entry."""
         conversation = Conversation(problem) if kind_of(problem.family) is Kind.MULTI_TURN else None
-        entry = FunctionEntry.of(problem)
+        entry = entry_of(problem)
         functions = conversation.functions if conversation else entry.functions
         return cls(chat.opening(*shown(entry, entry.user_turns[0], functions, mode)), conversation, run_code)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from evaluation.scores.bfcl import function_row, function_scores
 from evaluation.scores.ifeval import instruction_row, instruction_scores
 from evaluation.scores.score_rows import Slice, disagreements
 from records.problem import Problem
+from records.problem_params import FunctionEntry, Instruction, Instructions
 from records.trajectory import GradedRollout, Rollout, StopReason, Turn
 from records.verdict import Verdict, VerdictKind
 from tests.trainer.fakes import CharCodec, ScriptedEngine
@@ -50,14 +50,17 @@ AREA = {
 
 
 def follow(name: str, *instructions: dict[str, Any]) -> Problem:
-    return Problem(id=name, prompt="Write about rain.", answer=json.dumps(instructions))
+    asked = Instructions(items=tuple(Instruction(**instruction) for instruction in instructions))
+    return Problem(id=name, prompt="Write about rain.", answer=asked.answer, params=asked)
 
 
 def entry(name: str, category: str, gold: list[Any]) -> Problem:
     row = {
         "id": name, "category": category, "question": [[{"role": "user", "content": "Area?"}]], "function": [AREA],
+        "ground_truth": gold,
     }  # fmt: skip
-    return Problem(id=name, prompt="Area?", answer=json.dumps(gold), family=category, params=json.dumps(row))
+    asked = FunctionEntry.of(row)
+    return Problem(id=name, prompt="Area?", answer=asked.answer, family=category, params=asked)
 
 
 def files_entry() -> Problem:
@@ -71,12 +74,10 @@ def files_entry() -> Problem:
         "id": "multi_turn_base_0", "category": "multi_turn_base",
         "question": [[{"role": "user", "content": "Make new."}], [{"role": "user", "content": "Enter it."}]],
         "initial_config": {"GorillaFileSystem": {"root": root}}, "involved_classes": ["GorillaFileSystem"],
-        "function": docs,
+        "function": docs, "ground_truth": [["mkdir(dir_name='new')"], ["cd(folder='new')"]],
     }  # fmt: skip
-    gold = [["mkdir(dir_name='new')"], ["cd(folder='new')"]]
-    return Problem(
-        id=row["id"], prompt="", answer=json.dumps(gold), family=row["category"], params=json.dumps(row)
-    )
+    entry = FunctionEntry.of(row)
+    return Problem(id=entry.id, prompt="", answer=entry.answer, family=entry.category, params=entry)
 
 
 def sample_of(problem: Problem, *texts: str, stop: StopReason = StopReason.ANSWER) -> Rollout:

@@ -51,7 +51,7 @@ def hanging_on_sample_3(problem: Problem, rollout: Rollout) -> Verdict:
     """A busy loop, which no thread can stop, with a child that survives a plain kill."""
     if rollout.sample == 3:
         child = subprocess.Popen(["sleep", "600"])
-        Path(problem.params).write_text(str(child.pid))
+        Path(problem.prompt).write_text(str(child.pid))
         while True:
             time.monotonic()
     return Verdict(id=problem.id, verdict=VerdictKind.CORRECT if rollout.sample % 2 else VerdictKind.WRONG)

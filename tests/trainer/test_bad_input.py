@@ -113,8 +113,7 @@ def test_a_reward_that_hangs_on_one_rollout_costs_that_rollout_only(tmp_path: Pa
     reward = UserReward(f"{EXAMPLES}:hanging_on_sample_3", 1.0)
     stage = scripted_stage(group, trainer, FakeSampler(group), reward=reward)
     stage.pool = [
-        problem.__class__(id="p", prompt="", answer="4", params=str(tmp_path / "pid"))
-        for problem in stage.pool
+        problem.__class__(id="p", prompt=str(tmp_path / "pid"), answer="4") for problem in stage.pool
     ]
     try:
         outcome = stage.step(1)

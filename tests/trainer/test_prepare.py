@@ -12,6 +12,7 @@ from config.resolve import resolve
 from records.errors import ConfigError
 from records.manifest import verify
 from records.problem import Problem
+from records.problem_params import Generated
 from trainer.problems.prepare import RING, prepare
 from trainer.problems.problem_files import load_split, pool_digest, read_problems, write_problems
 
@@ -38,7 +39,7 @@ def test_problems_with_any_text_survive_a_round_trip(tmp_path: Path) -> None:
             answer="\\frac{1}{2}",
             family="f",
             level=2,
-            params="{}",
+            params=Generated(family="lcm", values=(30, 12)),
         ),
         Problem(id="b", prompt="q", answer="0"),
     ]

@@ -114,7 +114,7 @@ def test_a_fault_of_a_reward_is_an_infrastructure_failure(name: str, message: st
 def test_a_reward_that_hangs_is_killed_with_its_children_and_restarted(tmp_path: Path, own: Callable) -> None:
     """B37, B39: a busy loop ends at the limit, no process is left, the other rollouts are graded."""
     reward = own("hanging_on_sample_3", limit_s=1.0)
-    problem = replace(PROBLEM, params=str(tmp_path / "pid"))
+    problem = replace(PROBLEM, prompt=str(tmp_path / "pid"))
     rollouts = [replace(a_rollout("4"), sample=sample) for sample in range(5)]
     kinds = [reward(problem, rollout).verdict for rollout in rollouts]
     right, wrong = VerdictKind.CORRECT, VerdictKind.WRONG

@@ -41,7 +41,7 @@ def test_a_procedural_ring_is_read_from_the_runs_folder(tmp_path: Path) -> None:
         "family": "sum",
         "level": 1,
         "split": "numbers",
-        "params": "{}",
+        "params": "",
     }
     assert [problem.answer for problem in benchmark("procedural-numbers").load(_ring(tmp_path, row))] == ["4"]
 

@@ -1,7 +1,6 @@
 """BFCL: reading calls without evaluating them, the published check, conversations in the sandbox."""
 
 import itertools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,13 @@ from typing import Any
 import pytest
 
 from records.problem import Problem
+from records.problem_params import FunctionEntry
 from records.trajectory import CallKind, Rollout, StopReason, Turn
 from records.verdict import VerdictKind
 from verifier.benchmarks import benchmark
 from verifier.benchmarks.bfcl_v3 import grade_single_turn
 from verifier.bfcl.calls import CATEGORIES, Call, NoCalls, check, decode, overall, overall_v4
+from verifier.bfcl.entry import entry_of
 from verifier.bfcl.episodes import (
     CALL_LIMITS,
     PRELOAD,
@@ -123,9 +124,8 @@ def test_values_that_no_function_accepts_are_wrong(value: str, category: str) ->
 
 def test_calls_that_break_the_published_check_are_unparsed() -> None:
     """The check looks up a function that the list does not have."""
-    problem = Problem(
-        id="p", prompt="", answer='[{"f": {"a": [1]}}]', family="simple", params='{"function": []}'
-    )
+    row = {"id": "p", "category": "simple", "function": [], "ground_truth": [{"f": {"a": [1]}}]}
+    problem = Problem(id="p", prompt="", answer="", family="simple", params=FunctionEntry.of(row))
     turns = [Turn(text="[f(a=1)]", start=0, end=0, call=CallKind.NONE)]
     sample = Rollout(
         run="r", checkpoint="c", benchmark="b", problem="p", sample=0, stop=StopReason.ANSWER, turns=turns
@@ -230,8 +230,8 @@ def test_gold_conversations_pass_in_the_sandbox_and_silence_fails(
     problems: list[Problem], run_code: RunCode
 ) -> None:
     for problem in _conversations(problems, 12):
-        gold = json.loads(problem.answer)
-        names = allowed_names(json.loads(problem.params)["function"])
+        entry = entry_of(problem)
+        gold, names = entry.gold, allowed_names(entry.functions)
         turns_of_calls = [[safe_calls(f"[{', '.join(turn)}]", names)] if turn else [] for turn in gold]
         assert grade_episode(problem, Episode(turns=turns_of_calls), run_code).verdict == "correct", (
             problem.id
@@ -244,7 +244,7 @@ def test_a_conversation_is_played_turn_by_turn_with_the_results_shown(
     problems: list[Problem], run_code: RunCode
 ) -> None:
     problem = next(problem for problem in problems if problem.family == "multi_turn_base")
-    gold = [f"[{', '.join(turn)}]" for turn in json.loads(problem.answer)]
+    gold = [f"[{', '.join(turn)}]" for turn in entry_of(problem).gold]
     seen: list[str] = []
 
     def generate(messages: list[dict[str, str]], functions: Any) -> str:

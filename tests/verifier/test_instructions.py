@@ -1,6 +1,5 @@
 """IFEval: a passing and a failing response for each of the 25 types, and limits of the reference."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 import pytest
 
 from records.problem import Problem
+from records.problem_params import Instruction, Instructions
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import Verdict, VerdictKind
 from tests.verifier.cases import CASES, ENGLISH, PROMPT
 from verifier.benchmarks import benchmark
 from verifier.ifeval.checks import (
-    Instruction,
     check_response,
     four_numbers,
     grade_instructions,
@@ -27,7 +26,8 @@ pytest.importorskip(
 
 def test_the_cases_cover_all_25_types_of_the_data(shared_dir: Path) -> None:
     problems = benchmark("ifeval").load(shared_dir / "data")
-    types = {row["id"] for problem in problems for row in json.loads(problem.answer)}
+    asked = [problem.params for problem in problems]
+    types = {item.id for one in asked if isinstance(one, Instructions) for item in one.items}
     assert types == {case[0] for case in CASES}
     assert (len(problems), len(types)) == (541, 25)
 
@@ -132,8 +132,9 @@ def test_four_numbers_of_no_graded_sample_are_unknown() -> None:
 
 
 def test_four_numbers_come_from_the_verdicts() -> None:
-    rows = [{"id": "punctuation:no_comma", "kwargs": {}}, {"id": "detectable_format:title", "kwargs": {}}]
-    problem = Problem(id="p", prompt=PROMPT, answer=json.dumps(rows))
+    types = ("punctuation:no_comma", "detectable_format:title")
+    asked = Instructions(items=tuple(Instruction(id=id, kwargs={}) for id in types))
+    problem = Problem(id="p", prompt=PROMPT, answer="", params=asked)
     both = grade_instructions(problem, _sample("<<T>> fine"))
     half = grade_instructions(problem, _sample("no title"))
     lost = grade_instructions(problem, _sample("", StopReason.ABORTED))

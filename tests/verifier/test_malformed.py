@@ -1,6 +1,5 @@
 """Malformed responses, mutated from real ones by seed: every grader ends, in time and with a verdict."""
 
-import json
 import random
 import time
 from collections import Counter
@@ -9,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from records.problem import Problem
+from records.problem_params import FunctionEntry, Instruction
 from records.trajectory import CallKind, Rollout, StopReason, Turn
 from records.verdict import VerdictKind
 from tests.verifier.cases import CASES, OPEN, PROMPT, STATED
@@ -16,7 +16,7 @@ from verifier.benchmarks.bfcl_v3 import grade_single_turn
 from verifier.bfcl.episodes import safe_calls
 from verifier.graders.grade import grade_answer
 from verifier.graders.policy import GradePolicy
-from verifier.ifeval.checks import Instruction, grade_response
+from verifier.ifeval.checks import grade_response
 
 pytest.importorskip(
     "if_verifiable", reason="the checks of IFEval are an extra: pip install if-verifiable==0.1.2"
@@ -86,13 +86,9 @@ def calls(draw: random.Random) -> VerdictKind:
     at = draw.randrange(len(GOLDS))
     text = mutated(draw.choice(CALLS), draw)
     safe_calls(text, frozenset({"f", "k"}))
-    problem = Problem(
-        id="p",
-        prompt="",
-        answer=json.dumps(GOLDS[at]),
-        family=draw.choice(("simple", "java", "parallel", "live_multiple", "irrelevance")),
-        params=json.dumps({"function": FUNCTIONS}),
-    )
+    category = draw.choice(("simple", "java", "parallel", "live_multiple", "irrelevance"))
+    row = {"id": "p", "category": category, "function": FUNCTIONS, "ground_truth": GOLDS[at]}
+    problem = Problem(id="p", prompt="", answer="", family=category, params=FunctionEntry.of(row))
     turns = [Turn(text=text, start=0, end=0, call=CallKind.NONE)]
     sample = Rollout(
         run="r", checkpoint="c", benchmark="b", problem="p", sample=0, stop=StopReason.ANSWER, turns=turns

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 from records.problem import Problem
+from records.problem_params import Generated
 from trainer.problems.composition import HELD_OUT_PAIRS, TRAINED_PAIRS
 from trainer.problems.families.algebra import Linear, SquareSum
 from trainer.problems.families.arithmetic import Bracket, DigitSum, SquareList
@@ -64,12 +64,8 @@ def family_and_params(problem: Problem) -> tuple[Family, Params]:
     Raises:
         ProblemError: the problem did not come from this package.
     """
-    try:
-        record = json.loads(problem.params)
-        key, values = record["family"], tuple(record["values"])
-    except (ValueError, TypeError, KeyError) as error:
+    if not isinstance(problem.params, Generated):
         raise ProblemError(
-            f"problem {problem.id!r}: params {problem.params!r} are not those of a procedural problem; "
-            "only problems from generate_splits can be taught"
-        ) from error
-    return _find_cached(key), values
+            f"problem {problem.id!r} is not procedural; only problems from generate_splits can be taught"
+        )
+    return _find_cached(problem.params.family), problem.params.values

@@ -7,13 +7,13 @@ Code and wording are templates over the names in `fields`; this module runs no c
 from __future__ import annotations
 
 import hashlib
-import json
 from abc import ABC, abstractmethod
 from random import Random
 from typing import ClassVar
 
 from records.errors import UserError
 from records.problem import Problem
+from records.problem_params import Generated
 
 Params = tuple[int, ...]
 """The numbers of one problem, in the order of the family's `fields`."""
@@ -138,15 +138,15 @@ def digest(text: str) -> int:
 
 
 def canonical(family: Family, params: Params) -> str:
-    """Canonical JSON of a generator and its numbers; the key of splits and of duplicates."""
-    return json.dumps({"family": family.key, "values": params}, separators=(",", ":"))
+    """Canonical text of a generator and its numbers; the key of splits."""
+    return Generated(family=family.key, values=params).text
 
 
 def make_problem(family: Family, params: Params, *, split: str, unseen_wording: bool = False) -> Problem:
     """Build the question of these numbers. Its wording depends on the numbers, not on the order of drawing."""
-    record = canonical(family, params)
-    number = digest(record)
-    wording = digest("wording" + record)
+    record = Generated(family=family.key, values=params)
+    number = digest(record.text)
+    wording = digest("wording" + record.text)
     return Problem(
         id=f"{family.name}-{number:016x}",
         prompt=family.text(params, wording, unseen=unseen_wording),

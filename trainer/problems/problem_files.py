@@ -68,9 +68,9 @@ def _read_line(path: Path, number: int, line: str) -> Problem:
     try:
         return Problem.from_json(record)
     except TypeError as error:
-        raise ConfigError(
-            f"{path}, line {number}: {error}; allowed keys are those of records.trajectory.Problem"
-        ) from None
+        raise ConfigError(f"{where}: {error}; allowed keys are those of records.problem.Problem") from None
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}; repair the line, or leave params empty") from None
 
 
 def load_split(runtime: RuntimeSection, stem: str) -> list[Problem]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifier.bfcl.calls import CATEGORIES, Kind, kind_of
-from verifier.bfcl.entry import FunctionEntry
+from verifier.bfcl.entry import entry_of
 from verifier.declaration import (
     Benchmark,
     KnownIssue,
@@ -82,16 +81,17 @@ def _rows(folder: Path, name: str) -> Iterable[Mapping[str, Any]]:
 
 def _read(row: Mapping[str, Any], index: int) -> Problem:
     from records.problem import Problem
+    from records.problem_params import FunctionEntry
 
     del index
     asked = [message["content"] for turn in row["question"] for message in turn]
-    entry = {key: value for key, value in row.items() if key not in ("ground_truth", "path")}
+    entry = FunctionEntry.of(row)
     return Problem(
         id=row["id"],
         prompt="\n\n".join(asked),
-        answer=json.dumps(row["ground_truth"]),
-        family=row["category"],
-        params=json.dumps(entry),
+        answer=entry.answer,
+        family=entry.category,
+        params=entry,
     )
 
 
@@ -108,7 +108,7 @@ def grade_single_turn(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:
     if not rollout.turns:  # an empty response is right for some entries, an unasked question is not
         rule = rollout.detail or "nothing was sampled"
         return {"strict": Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule=rule)}
-    entry, text = FunctionEntry.of(problem), rollout.turns[-1].text
+    entry, text = entry_of(problem), rollout.turns[-1].text
     try:
         if len(text) > MAX_RESPONSE_CHARS:
             raise Unjudged(f"response longer than {MAX_RESPONSE_CHARS} characters")

@@ -83,6 +83,7 @@ def arrange(
     ['A', 'B', 'C', 'D']
     """
     from records.problem import Problem
+    from records.problem_params import Options
 
     order = option_order(id, seed=seed, repeat=repeat)
     lines = [f"{letter}) {options[which]}" for letter, which in zip(LETTERS, order, strict=True)]
@@ -91,15 +92,19 @@ def arrange(
         prompt="\n".join([_INSTRUCTION, "", question, "", *lines]),
         answer=LETTERS[order.index(0)],
         family=family,
-        params=json.dumps({"question": question, "options": list(options), "order": order}),
+        params=Options(question=question, options=tuple(options), order=tuple(order)),
     )
 
 
 def rearrange(problem: Problem, *, seed: int, repeat: int) -> Problem:
     """Return the same question in the order of another repeat."""
-    raw = json.loads(problem.params)
+    from records.problem_params import Options
+
+    if not isinstance(problem.params, Options):
+        raise ValueError(f"{problem.id} is no question of multiple choice")
+    asked = problem.params
     return arrange(
-        raw["question"], raw["options"], id=problem.id, family=problem.family, seed=seed, repeat=repeat
+        asked.question, asked.options, id=problem.id, family=problem.family, seed=seed, repeat=repeat
     )
 
 

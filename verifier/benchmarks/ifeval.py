@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +22,21 @@ if TYPE_CHECKING:
 
 def _read(row: Mapping[str, Any], index: int) -> Problem:
     from records.problem import Problem
+    from records.problem_params import Instruction, Instructions
 
     del index
     ids, kwargs = list(row["instruction_id_list"]), list(row["kwargs"])
     if len(ids) != len(kwargs):
         raise ValueError(f"{len(ids)} instructions but {len(kwargs)} argument sets")
-    rows = [
-        {"id": id, "kwargs": {name: value for name, value in sorted(args.items()) if value is not None}}
-        for id, args in zip(ids, kwargs, strict=True)
-    ]
-    return Problem(id=f"ifeval-{row['key']}", prompt=row["prompt"], answer=json.dumps(rows))
+    asked = Instructions(
+        items=tuple(
+            Instruction(
+                id=id, kwargs={name: value for name, value in sorted(args.items()) if value is not None}
+            )
+            for id, args in zip(ids, kwargs, strict=True)
+        )
+    )
+    return Problem(id=f"ifeval-{row['key']}", prompt=row["prompt"], answer=asked.answer, params=asked)
 
 
 def _grade(problem: Problem, rollout: Rollout) -> dict[str, Verdict]:

@@ -3,7 +3,7 @@
 Other packages import from these modules:
 
 - `calls`: `Kind`, `kind_of`, `Unjudged`, `check`, `published_checker`
-- `entry`: `FunctionEntry`
+- `entry`: `entry_of`
 - `episodes`: `Ran`, `BackendFailed`, `Conversation`, `grade_conversation`
 - `prompts`: `Mode`, `shown`
 """

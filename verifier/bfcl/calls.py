@@ -7,6 +7,7 @@ tree of literals. The published decoder evaluates some expressions; this one ref
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import importlib.util
 import json
@@ -256,8 +257,10 @@ def check_calls(
         ]
     from bfcl_eval.constants.enums import Language
 
+    # The check may change what it receives, and all samples of a question share its entry.
+    functions, gold = copy.deepcopy((list(functions), list(gold)))
     try:
-        result = checker(list(functions), answers, list(gold), Language(language), category, _MODEL)
+        result = checker(functions, answers, gold, Language(language), category, _MODEL)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise Unjudged(f"the published check breaks on these calls: {type(error).__name__}") from None
     if result["valid"]:

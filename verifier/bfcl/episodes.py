@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from records.problem_params import FunctionEntry
 from records.verdict import Verdict, VerdictKind
 from verifier.bfcl.call_names import true_name
 from verifier.bfcl.calls import NoCalls, call_nodes, decode, name_of, unfenced
-from verifier.bfcl.entry import FunctionEntry
+from verifier.bfcl.entry import entry_of
 from verifier.turn import read_turn
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class Conversation:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.entry = FunctionEntry.of(problem)
+        self.entry = entry_of(problem)
         self.episode = Episode()
         self.num_turns = len(self.entry.user_turns)
         self._next_turn()
@@ -271,7 +272,7 @@ def grade_conversation(problem: Problem, rollout: Rollout, run_code: RunCode) ->
 
 def grade_episode(problem: Problem, episode: Episode, run_code: RunCode) -> Verdict:
     """Compare state and results after each turn with those of the gold calls; one failed turn fails the entry."""
-    entry = FunctionEntry.of(problem)
+    entry = entry_of(problem)
     if episode.broken_off or len(episode.turns) != len(entry.gold):
         return Verdict(id=problem.id, verdict=VerdictKind.WRONG, rule="broken off: steps or tokens ran out")
     request = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from verifier.bfcl.entry import FunctionEntry
+from records.problem_params import FunctionEntry
 
 _FORMAT = "ret_fmt=python&tool_call_tag=False&func_doc_fmt=json&prompt_fmt=plaintext&style=classic"
 """The default of the published prompt, by its own name."""

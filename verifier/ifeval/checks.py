@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from records.problem_params import Instruction, Instructions
 from records.verdict import Verdict, VerdictKind
 from verifier.answers.extract import without_end_marks
 from verifier.declaration import DataUnavailable
@@ -39,26 +40,12 @@ _NEEDS_TOKENIZER = frozenset({"length_constraints:number_sentences", "change_cas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instruction:
-    """One checkable instruction of a prompt."""
-
-    id: str
-    """Type, such as punctuation:no_comma."""
-    kwargs: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
     """Instructions that one response followed, in the order of the prompt."""
 
     strict: tuple[bool, ...]
     loose: tuple[bool, ...]
     """Also accepts the response without its first line, its last line, both, and without asterisks."""
-
-
-def instructions_of(answer: str) -> list[Instruction]:
-    """Read the instructions stored as a problem's answer."""
-    return [Instruction(id=row["id"], kwargs=row["kwargs"]) for row in json.loads(answer)]
 
 
 def check_response(prompt: str, instructions: Sequence[Instruction], response: str) -> Following:
@@ -109,8 +96,10 @@ def grade_instructions(problem: Problem, rollout: Rollout) -> dict[str, Verdict]
     """
     if not rollout.stop.is_models:
         return _both(problem.id, VerdictKind.INFRA_FAILED, "aborted")
+    if not isinstance(problem.params, Instructions):
+        raise ValueError(f"{problem.id} is no prompt of IFEval")
     text = rollout.turns[-1].text if rollout.turns else ""
-    return grade_response(problem.prompt, instructions_of(problem.answer), text, id=problem.id)
+    return grade_response(problem.prompt, problem.params.items, text, id=problem.id)
 
 
 def grade_response(
@@ -218,7 +207,7 @@ def _follows(instruction: Instruction, prompt: str, text: str) -> bool:
     return bool(check.check_following(text))
 
 
-def _symbol_frequency(symbol: str, kwargs: dict[str, Any], text: str) -> bool:
+def _symbol_frequency(symbol: str, kwargs: Mapping[str, Any], text: str) -> bool:
     """Count the symbol itself: the reference counts letters only, and draws a random letter for a symbol."""
     count, required = text.count(symbol), int(kwargs["let_frequency"])
     return count < required if kwargs["let_relation"] == "less than" else count >= required

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 
-from verifier.ifeval.checks import Instruction, check_response, flags_of, require_checks
+from records.problem_params import Instruction
+from verifier.ifeval.checks import check_response, flags_of, require_checks
 
 
 def follow(request: str, response: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,13 @@ from config.resolve import DEFAULTS, resolve
 from records.errors import ConfigError
 from trainer.engines.vllm_version import installed_vllm, vllm_fault
 from trainer.metrics.sinks import PACKAGES
+from trainer.needs import Needs, gib
 from trainer.start import pretrained_fault, source_faults
+
+EVALUATED_ONLY = ("released",)
+"""Presets that train nothing."""
+LEAST_DISK = 2 * 2**30
+"""Bytes free that even the smallest run needs: tables, figures and logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +45,7 @@ def examine(preset: str) -> list[Finding]:
         _device(config),
         _model(config),
         _data(config),
-        _disk(config),
+        *_size(config),
         _sandbox(config),
         *_engine(config),
         *_packages(config),
@@ -73,11 +80,36 @@ def _data(config: Config) -> Finding:
     return Finding(what="data", ok=Path(data).is_dir(), detail=f"runtime.paths.data = {data}")
 
 
-def _disk(config: Config) -> Finding:
+def _size(config: Config) -> Iterator[Finding]:
+    """Disk and memory against the preset's own needs, which are upper bounds."""
+    needs = Needs.of(config, trains=config.runtime.preset not in EVALUATED_ONLY)
     folder = Path(config.runtime.paths.results)
-    place = folder if folder.exists() else Path()
-    free = shutil.disk_usage(place).free / 2**30
-    return Finding(what="disk", ok=free > 2, detail=f"{free:.0f} GiB free for {folder}")
+    free = shutil.disk_usage(folder if folder.exists() else Path()).free
+    needed = LEAST_DISK if needs.disk_bytes is None else max(LEAST_DISK, needs.disk_bytes)
+    yield Finding(
+        what="disk", ok=free > needed, detail=f"{gib(free)} free for {folder}, {gib(needed)} needed"
+    )
+    memory = needs.memory_bytes
+    if memory is not None:
+        held, place = _memory(config)
+        total = memory + (needs.kv_bytes or 0.0)
+        yield Finding(
+            what="memory",
+            ok=held >= total,
+            detail=f"{gib(held)} of {place}; weights, optimizer and one cache take {gib(total)}, activations apart",
+        )
+    for line in needs.lines():
+        yield Finding(what="cost", ok=True, detail=line)
+
+
+def _memory(config: Config) -> tuple[float, str]:
+    """Bytes where the trainer computes, and what they belong to."""
+    if config.runtime.device == "cpu":
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")), "this machine"
+    import torch
+
+    sizes = [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
+    return float(max(sizes, default=0)), "the largest GPU"
 
 
 def _sandbox(config: Config) -> Finding:

@@ -11,13 +11,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answer = Callable[[dict[str, Any], int], Any]
-"""(request, how many came before with this prompt) -> a JSON body, a status, or None to drop the connection."""
+"""(request, how many came before with this prompt) -> a JSON body, raw bytes, a status, or None to drop it."""
 
 
 class Server:
     def __init__(self, answer: Answer) -> None:
         self.requests: list[dict[str, Any]] = []
         self.name = "served"
+        self.models: bytes | None = None
+        """In place of every JSON body."""
+        self.promised = 0
+        """Bytes that a raw answer promises and does not send."""
         seen, outer = {}, self
 
         class Handler(BaseHTTPRequestHandler):
@@ -31,17 +35,23 @@ class Server:
                 found = answer(body, number)
                 if isinstance(found, int):
                     self.send_error(found)
+                elif isinstance(found, bytes):
+                    self.send_text(found, promised=outer.promised)
                 elif found is None:
                     self.connection.shutdown(socket.SHUT_RDWR)
                 else:
                     self.send(found)
 
             def send(self, body: Any) -> None:
-                text = json.dumps(body).encode()
+                self.send_text(json.dumps(body).encode() if outer.models is None else outer.models)
+
+            def send_text(self, text: bytes, promised: int = 0) -> None:
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(text)))
+                self.send_header("Content-Length", str(len(text) + promised))
                 self.end_headers()
                 self.wfile.write(text)
+                if promised:
+                    self.connection.shutdown(socket.SHUT_RDWR)
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Print nothing."""

@@ -159,6 +159,27 @@ def test_a_request_that_keeps_failing_is_aborted_after_a_few_tries(fault: Any) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "promised"),
+    [(b"<html><body>502 Bad Gateway</body></html>", 0), (b'{"choices": [{"text": "ye', 30)],
+    ids=["an HTML page", "an answer that breaks off"],
+)
+def test_an_answer_that_is_none_is_a_lost_sample_and_never_a_score(page: bytes, promised: int) -> None:
+    with serving(lambda body, number: page if body["prompt"] == "bad" else choice("yes")) as server:
+        server.promised = promised
+        done = ask(server, "bad", "good")
+    assert (done["bad"].finish, done["bad"].ids) == (Finish.ABORTED, [])
+    assert done["good"].finish is Finish.STOP
+
+
+def test_a_server_whose_list_of_models_is_an_html_page_is_one_line() -> None:
+    with serving(lambda body, number: choice("yes")) as server:
+        server.models = b"<html></html>"
+        with pytest.raises(ConfigError, match=r"in something other than JSON; is a server running there\?"):
+            EndpointEngine.open(server.base, codec=CharCodec()).__enter__()
+
+
+@pytest.mark.slow
 def test_a_stalled_server_is_a_time_out() -> None:
     release = threading.Event()
 

@@ -255,6 +255,10 @@ def served_model(base: str) -> str:
         answer = new_session().get(f"{base}/models", timeout=(5.0, 30.0))
         answer.raise_for_status()
         return str(answer.json()["data"][0]["id"])
+    except requests.JSONDecodeError:
+        raise ConfigError(
+            f"endpoint {base}: lists its models in something other than JSON; {advice}"
+        ) from None
     except requests.RequestException as error:
         raise ConfigError(f"endpoint {base}: cannot be reached ({type(error).__name__}); {advice}") from None
     except (ValueError, KeyError, TypeError, IndexError):

@@ -67,17 +67,17 @@ def run(loop: RolloutLoop, num: int, of: str = "p") -> list[tuple[Rollout, Rollo
 
 
 def test_a_rollout_on_a_fast_engine_does_not_wait_for_a_slow_one() -> None:
+    """Three turns of 1 s or 10 s and two calls of 0.5 s: each rollout ends when its own turns and calls have ended."""
     tool = ScriptedTool(after_s=0.5)
     fast = TimedEngine(TWO_CALLS, clock=tool.wake, turn_s=1.0)
-    slow = TimedEngine(TWO_CALLS, clock=tool.wake, turn_s=50.0)
-    loop = loop_of([slow, fast], Turns([0], [1]), tool)
-    ended = [
-        (rollout.sample, tool.wake.now())
-        for rollout, _ in loop.run(
-            [Task(problem=Problem(id="p", prompt="2", answer="4"), sample=s) for s in (0, 1)]
-        )
+    slow = TimedEngine(TWO_CALLS, clock=tool.wake, turn_s=10.0)
+    loop = loop_of([slow, fast], Turns([0], [1], [1], [0], [1]), tool)
+    problem = Problem(id="p", prompt="2", answer="4")
+    tasks = [Task(problem=problem, sample=sample) for sample in range(5)]
+    ended = [(rollout.sample, tool.wake.now()) for rollout, _ in loop.run(tasks)]
+    assert ended == [(sample, 3 * 1.0 + 2 * 0.5) for sample in (1, 2, 4)] + [
+        (sample, 3 * 10.0 + 2 * 0.5) for sample in (0, 3)
     ]
-    assert ended == [(1, 3 * 1.0 + 2 * 0.5), (0, 3 * 50.0 + 2 * 0.5)]
 
 
 def test_a_rollout_that_moves_releases_the_engine_that_it_leaves() -> None:

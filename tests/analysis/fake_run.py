@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from records.arm_record import ArmRecord, CurvePoint
+from records.data_card import CARD
 from records.digest import digest
 from records.evaluation import RINGS
 from records.manifest import Manifest
@@ -23,6 +24,7 @@ from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.trajectory_files import write_parquet
 from records.verdict import Verdict, VerdictKind, reward_of
 from tests.analysis.fake_benches import SANDBOX_BENCH, SCHEDULER_BENCH
+from tests.analysis.fake_data_card import DATA_CARD
 
 SKILL = {"base": 0.02, "sft": 0.35, "rl1": 0.5, "rl2": 0.55, "rl3": 0.65}
 STEPS = {"rl1": 12, "rl2": 6, "rl3": 8}
@@ -48,6 +50,7 @@ class FakeRun:
         put(root / "data" / "test.json", {"problems": self.questions})
         files = {"test.json": sha256(root / "data" / "test.json")}
         put(root / "data" / "manifest.json", manifest_json("data", files, {"train": 4000}))
+        put(root / "data" / CARD, asdict(DATA_CARD))
         put(root / "bench" / "sandbox.json", SANDBOX_BENCH)
         put(root / "bench" / "scheduler.json", SCHEDULER_BENCH)
         if self.metrics:

@@ -8,16 +8,8 @@ import pytest
 
 from config.contradictions import RELEASE_MINIMUM, release_adds_up
 from config.resolve import resolve
-from records.errors import ConfigError
+from tests.config.refusal import refusal
 from trainer.selection.roc_release import refused_splits
-
-
-def refusal(*overrides: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        resolve(overrides=overrides)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
 
 ASKED_TWICE = "{checkpoint: rl3, benchmarks: [aime24], k: 9, temperature: 1.0, limit: 3, control: none}"
 FREE = "runtime.deterministic=false"

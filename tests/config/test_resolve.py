@@ -12,14 +12,7 @@ from config.mapping import keys, merge, read_yaml
 from config.mapping import resolve_mapping as check
 from config.resolve import DEFAULTS, parse_override, resolve
 from records.errors import ConfigError
-
-
-def refusal(*overrides: str) -> str:
-    """The one line with which overrides over the defaults are refused."""
-    with pytest.raises(ConfigError) as caught:
-        resolve(overrides=overrides)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+from tests.config.refusal import refusal
 
 
 def test_the_defaults_give_every_key_a_value() -> None:

@@ -21,15 +21,14 @@ from evaluation.evaluate import Intervals, Place, evaluate, refuse_ungraded
 from evaluation.scores.behaviour import behaviour
 from records.errors import ConfigError, FellShort
 from records.evaluation import RINGS
-from records.problem import Problem
 from records.trajectory import GradedRollout, Rollout, StopReason
 from records.trajectory_files import read_parquet
 from records.verdict import Verdict, VerdictKind
+from tests.evaluation.rings import make_run
 from tests.trainer.server import Server
-from tests.trainer.tiny_checkpoint import make_checkpoint, tiny_config
+from tests.trainer.tiny_checkpoint import tiny_config
 
 INTERVALS = Intervals(confidence=0.95, seed=16)
-RING_FILES = {name.removeprefix("procedural-"): f"test-{name.removeprefix('procedural-')}" for name in RINGS}
 
 
 pytestmark = pytest.mark.usefixtures("torch_settings")
@@ -38,19 +37,7 @@ pytestmark = pytest.mark.usefixtures("torch_settings")
 @pytest.fixture(scope="module")
 def run_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with one random checkpoint and rings of three problems."""
-    root = tmp_path_factory.mktemp("run")
-    make_checkpoint(root)
-    (root / "data").mkdir()
-    for ring, file in RING_FILES.items():
-        problems = [
-            Problem(
-                id=f"{ring}-{i}", prompt=f"What is {i} + {i}?", answer=str(2 * i), family="sum", split=ring
-            )
-            for i in range(3)
-        ]
-        lines = "".join(json.dumps(problem.to_json()) + "\n" for problem in problems)
-        (root / "data" / f"{file}.jsonl").write_text(lines)
-    return root
+    return make_run(tmp_path_factory.mktemp("run"), 3)
 
 
 def plan(

@@ -12,16 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from records.problem import Problem
 from records.trajectory import IdsSource
 from records.trajectory_files import read_parquet
+from tests.evaluation.rings import RINGS, make_run
 from tests.trainer.server import Server
-from tests.trainer.tiny_checkpoint import make_checkpoint
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(3600)]
 
 SEED = 6
-RINGS = ("numbers", "composition", "wording", "family")
 NUM_PROBLEMS, K = 6, 4
 LOCAL = (
     ("decode", "trainer.engines.local", "LocalEngine.advance", 90),
@@ -53,19 +51,7 @@ def moments(kinds: tuple[tuple[str, str, str, int], ...], count: int) -> list[st
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a random checkpoint and the test rings."""
-    folder = tmp_path_factory.mktemp("run")
-    make_checkpoint(folder)
-    (folder / "data").mkdir()
-    for ring in RINGS:
-        problems = [
-            Problem(
-                id=f"{ring}-{i}", prompt=f"What is {i} + {i}?", answer=str(2 * i), family="sum", split=ring
-            )
-            for i in range(NUM_PROBLEMS)
-        ]
-        lines = "".join(json.dumps(problem.to_json()) + "\n" for problem in problems)
-        (folder / "data" / f"test-{ring}.jsonl").write_text(lines)
-    return folder
+    return make_run(tmp_path_factory.mktemp("run"), NUM_PROBLEMS)
 
 
 def evaluate(

@@ -80,7 +80,7 @@ def receive(connection: Connection) -> list[Any]:
 
 
 def _typed(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows neither tuples nor enumerations."""
+    """Return fields with the tuples and enumerations that JSON lacks."""
     if "stop_ids" in fields:
         fields["stop_ids"] = tuple(fields["stop_ids"])
     if "finish" in fields:

@@ -71,7 +71,7 @@ def run(folder: Path, rewriter: Rewriter | None) -> tuple[DataCard, list[dict[st
     rows = [
         {
             "messages": [
-                {"role": "user", "content": f"Say {at}"},
+                {"role": "user", "content": f"Sum {at}"},
                 {"role": "assistant", "content": f"old {at}"},
             ]
         }
@@ -84,8 +84,8 @@ def run(folder: Path, rewriter: Rewriter | None) -> tuple[DataCard, list[dict[st
         {"name": "a", "file": "a.jsonl", "rewrite": "responses", **common},
         {"name": "b", "file": "b.jsonl", "rewrite": "prompts", **common},
     ]
-    # Rows of b repeat those of a; a word more keeps them.
-    (folder / "b.jsonl").write_text((folder / "b.jsonl").read_text().replace("Say", "Shout"))
+    # Rows of b repeat those of a; another word keeps them.
+    (folder / "b.jsonl").write_text((folder / "b.jsonl").read_text().replace("Sum", "Product"))
     recipe = {"title": "T", "seed": 1, "conversations": {"sources": sources, "decontaminate": False}}
     (folder / "r.yaml").write_text(yaml.safe_dump(recipe))
     order = Order(name="r", recipe=load_recipe(str(folder / "r.yaml")), data=folder, rewriter=rewriter)
@@ -96,7 +96,7 @@ def run(folder: Path, rewriter: Rewriter | None) -> tuple[DataCard, list[dict[st
     return card, pq.read_table(made / CONVERSATIONS).to_pylist()
 
 
-def test_without_a_server_nothing_is_rewritten_and_the_card_says_so(tmp_path: Path) -> None:
+def test_without_a_server_the_card_states_that_nothing_is_rewritten(tmp_path: Path) -> None:
     card, rows = run(tmp_path, None)
     assert card.rewriting.startswith("not done: the paper's o4-mini rewrote responses of a, prompts of b")
     assert {row["messages"][-1]["text"][:3] for row in rows} == {"old"}
@@ -108,7 +108,7 @@ def test_responses_or_prompts_are_replaced_and_each_is_asked_for_once(tmp_path: 
     assert card.rewriting == "responses of a, prompts of b, by small-model"
     for row in rows:
         user, assistant = row["messages"]
-        assert user["text"].startswith("Say" if row["source"] == "a" else "NEW")
+        assert user["text"].startswith("Sum" if row["source"] == "a" else "NEW")
         assert assistant["text"].startswith("NEW" if row["source"] == "a" else "old")
     assert len(server.asked) == 12
     assert run(tmp_path, Rewriter(base_of(server), cache))[1] == rows

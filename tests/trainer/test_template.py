@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ CHATML = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """As in small instruct models: no tool role, no opening."""
+
+
+def _templates() -> Path | None:
+    """Where TRL keeps the chat templates of model families."""
+    spec = find_spec("trl")
+    places = None if spec is None else spec.submodule_search_locations
+    return Path(next(iter(places))) / "chat_templates" if places else None
+
+
+TEMPLATES = _templates()
 
 
 @pytest.fixture
@@ -51,6 +62,27 @@ def test_another_template_is_refused_in_one_line(template: str, message: str, fo
     with pytest.raises(ConfigError, match=message) as refused:
         check_template(folder, chat)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.skipif(
+    TEMPLATES is None, reason="TRL (extra race), which holds the families' templates, is absent"
+)
+@pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "qwen3_instruct_2507"])
+def test_the_template_of_a_family_is_refused_and_replaced_in_the_base(
+    family: str, folder: Path, tmp_path: Path
+) -> None:
+    assert TEMPLATES is not None
+    chat = chat_format(tiny_config("rollout.system=full").rollout)
+    (folder / TEMPLATE).write_text((TEMPLATES / f"{family}.jinja").read_text())
+    with pytest.raises(
+        ConfigError, match=r"renders what follows a tool call|rewrites earlier turns"
+    ) as refused:
+        check_template(folder, chat)
+    assert "\n" not in str(refused.value)
+    made = tmp_path / "made"
+    made.mkdir()
+    _copy_pretrained(folder, made, chat)
+    check_template(made, chat)
 
 
 def test_a_missing_newline_after_the_turn_is_detected(folder: Path) -> None:

@@ -355,7 +355,7 @@ def _sample(
     shards: str,
     place: Place,
 ) -> Sequence[GradedRollout]:
-    from trainer.rollout.resumable import sample_in_chunks
+    from trainer.rollout.sample_chunks import sample_in_chunks
     from trainer.rollout.task import Task
 
     by_id = {problem.id: problem for problem in questions.problems}

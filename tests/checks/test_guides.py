@@ -26,6 +26,7 @@ GUIDES = {
 HELD_BY = (
     "tests/config/test_names.py",
     "tests/trainer/scheduling/test_simulate.py",
+    "tests/trainer/test_rollout_events.py",
     "tests/analysis/test_report.py",
 )
 """Tests that hold no name and run what the new files declare."""

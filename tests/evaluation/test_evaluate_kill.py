@@ -24,14 +24,14 @@ NUM_PROBLEMS, K = 6, 4
 LOCAL = (
     ("decode", "trainer.engines.local", "LocalEngine.advance", 90),
     ("grade", "evaluation.questions", "Questions.grade", len(RINGS) * NUM_PROBLEMS * K),
-    ("shard", "trainer.rollout.resumable", "write_shard", len(RINGS)),
+    ("shard", "trainer.rollout.sample_chunks", "write_shard", len(RINGS)),
     ("samples", "records.trajectory_files", "write_parquet", 1),
     ("summary", "records.files", "write_json", 3),
 )
 REMOTE = (
     ("answer", "trainer.rollout.loop", "RolloutLoop._end_turn", NUM_PROBLEMS * K),
-    ("journal", "trainer.rollout.resumable", "_append", NUM_PROBLEMS * K),
-    ("shard", "trainer.rollout.resumable", "write_shard", 1),
+    ("journal", "trainer.rollout.sample_chunks", "_append", NUM_PROBLEMS * K),
+    ("shard", "trainer.rollout.sample_chunks", "write_shard", 1),
 )
 """What is happening, module, function, how often an evaluation calls it."""
 

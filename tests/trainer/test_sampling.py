@@ -23,7 +23,7 @@ from trainer.jobs.work_folder import WorkDir
 from trainer.rollout.chat import chat_format, parse_turn, response_text
 from trainer.rollout.episode import RolloutClock
 from trainer.rollout.grading_thread import graded_as_they_end
-from trainer.rollout.resumable import CHUNK, sample_in_chunks
+from trainer.rollout.sample_chunks import CHUNK, sample_in_chunks
 from trainer.rollout.sampler import open_sampler, require_positions, rl_settings
 from trainer.rollout.task import Task
 from trainer.rollout.tool import ToolOff, limits_of

@@ -9,7 +9,7 @@ Other packages import from these modules:
 - `episode`: `RolloutClock`, `Ended`, `Reply`, `TurnRead`
 - `grading_thread`: `grading_thread`
 - `prompt_fit`: `fitting`
-- `resumable`: `sample_in_chunks`
+- `sample_chunks`: `sample_in_chunks`
 - `sampler`: `Sampler`, `open_sampler`, `require_positions`, `most_positions`, `rl_settings`
 - `task`: `Task`, `RolloutSettings`
 - `template_check`: `check_template`

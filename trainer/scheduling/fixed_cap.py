@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-
 from trainer.engines.requests import EngineReport
 from trainer.scheduling.admission_queue import AdmissionQueue
-from trainer.scheduling.policy import LOST, Arrival, Assignment
+from trainer.scheduling.engine_loads import EngineLoads
+from trainer.scheduling.policy import Arrival, Assignment
 
 
 class FixedCapPolicy:
@@ -21,9 +20,7 @@ class FixedCapPolicy:
         if cap < 1:
             raise ValueError(f"cap {cap}: must be 1 or more")
         self._cap = cap
-        self._num_rollouts = [0] * num_engines
-        # Entries are (rollouts, engine); an entry that disagrees with _num_rollouts is stale and skipped.
-        self._fewest = [(0, engine) for engine in range(num_engines)]
+        self._loads = EngineLoads(num_engines)
         self._engine_of: dict[str, int] = {}
         self._queue = AdmissionQueue()
 
@@ -42,10 +39,10 @@ class FixedCapPolicy:
 
     def on_engine_lost(self, engine: int, t: float) -> None:
         self._engine_of = {name: one for name, one in self._engine_of.items() if one != engine}
-        self._count(engine, LOST)
+        self._loads.lose(engine)
 
     def on_engine_back(self, engine: int, t: float) -> list[Assignment]:
-        self._count(engine, -self._num_rollouts[engine])
+        self._loads.empty(engine)
         return self._assign()
 
     def on_finish(self, session: str, t: float, context_tokens: int | None = None) -> list[Assignment]:
@@ -53,23 +50,17 @@ class FixedCapPolicy:
         if engine is None:
             self._queue.discard(session)
         else:
-            self._count(engine, -1)
+            self._loads.add(engine, -1)
         return self._assign()
 
     def _assign(self) -> list[Assignment]:
         assignments = []
         while self._queue:
-            while self._fewest[0][0] != self._num_rollouts[self._fewest[0][1]]:
-                heapq.heappop(self._fewest)
-            count, engine = self._fewest[0]
+            count, engine = self._loads.least()
             if count >= self._cap:
                 break
             session = self._queue.pop().session
             self._engine_of[session] = engine
-            self._count(engine, 1)
+            self._loads.add(engine, 1)
             assignments.append(Assignment(session=session, engine=engine))
         return assignments
-
-    def _count(self, engine: int, change: int) -> None:
-        self._num_rollouts[engine] += change
-        heapq.heappush(self._fewest, (self._num_rollouts[engine], engine))

@@ -21,7 +21,7 @@ from trainer.metrics.step_metrics import is_rewarded
 from trainer.problems.problem_files import pool_digest
 from trainer.rollout.chat import rollout_chat
 from trainer.rollout.prompt_fit import fitting
-from trainer.rollout.resumable import sample_in_chunks
+from trainer.rollout.sample_chunks import sample_in_chunks
 from trainer.rollout.sampler import open_sampler, rl_settings
 from trainer.rollout.task import Task
 from trainer.rollout.tokenizer import FolderCodec

@@ -116,7 +116,9 @@ def _bench_batch(named: dict[str, Contestant], batch: int, work: Workload) -> di
 @contextmanager
 def contestants(model: PreTrainedModel, largest: int, work: Workload) -> Iterator[dict[str, Contestant]]:
     """Yield what is measured, by name; vLLM starts once."""
-    model.config.architectures = [type(model).__name__]  # a model that was never saved has none, and vLLM reads it
+    model.config.architectures = [
+        type(model).__name__
+    ]  # a model that was never saved has none, and vLLM reads it
     weights = LiveWeights(dict(model.named_parameters()), model.config)
     capacity = largest * (work.max_len + 32)
 

@@ -7,6 +7,9 @@ update_weight_version, shutdown), `AsyncEngineArgs`, `SamplingParams` and `StatL
 
 Equal seeds and weights give equal ids, alone and in a batch; the batch may change a score by rounding. vLLM shares
 cached blocks by content and drops the oldest, so a session has no cache.
+
+New weights go by a file, on a GPU too: vLLM's transfer backends (NCCL, CUDA IPC) require GPUs on both sides, and the
+maintainers had none to run them on. The file is in TMPDIR, one version at a time.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from snakemake.utils import min_version
 from analysis.report.closing import closing_lines
 from config import commands
 from config.workflow import Workflow
+from records.manifest import MANIFEST
+from records.run_folder import PAGE, REPORT, SUMMARY
 from records.stages import CHECKPOINTS, ENDS, FILTERED, RL_STAGES, TRAINED
 from trainer.start import require_start
 
@@ -20,7 +22,8 @@ WORKFLOW = Workflow.start(
     is_main=workflow.is_main_process,
     folds=not (workflow.output_settings.verbose or workflow.output_settings.dryrun),
 )
-RUN = WORKFLOW.run
+RUN = WORKFLOW.folder
+RUNTIME = str(RUN.runtime)
 
 
 wildcard_constraints:
@@ -34,29 +37,29 @@ wildcard_constraints:
 rule reproduce:
     default_target: True
     input:
-        f"{RUN}/report/report.json",
-        f"{RUN}/report/index.html",
-        f"{RUN}/gate.json",
+        RUN.report / REPORT,
+        RUN.report / PAGE,
+        RUN.gate,
 
 
 rule ablations:
     input:
-        f"{RUN}/ablations/index.html",
+        RUN.ablations / PAGE,
 
 
 rule figures:
     input:
-        f"{RUN}/figures/manifest.json",
+        RUN.figures / MANIFEST,
 
 
 rule tables:
     input:
-        f"{RUN}/tables/manifest.json",
+        RUN.tables / MANIFEST,
 
 
 rule evaluate_all:
     input:
-        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
+        [RUN.summary(name) for name in WORKFLOW.evaluated],
 
 
 include: "sandbox/rules.smk"

@@ -12,14 +12,15 @@ import typer
 from config.command import one_line_errors
 from config.commands import ANALYSIS
 from config.options import Source, configured
+from records.run_folder import CLAIMS, ENTROPY, PAGE, REPORT, RunFolder
 from records.stages import LAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from analysis.claims.endpoints import Claim
-    from analysis.entropy.entropy import Settings
     from analysis.inputs.runs import Run
+    from config.model import AnalysisSection
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference"
 
@@ -37,12 +38,9 @@ ReferenceOption = Annotated[
 ]
 
 
-def _settings(source: Source) -> Settings:
-    from analysis.entropy.entropy import Settings
-
+def _settings(source: Source) -> AnalysisSection:
     view, _ = source.read(ANALYSIS)
-    names = Settings.__dataclass_fields__
-    return Settings(**{name: getattr(view.analysis, name) for name in names})
+    return view.analysis
 
 
 def _reference(folder: Path) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def entropy(
 
     opened, settings = _open(run), _settings(source)
     written = write_study(opened, settings, checkpoint, out)
-    write_lineage(opened, out, "entropy", ["entropy.json"])
+    write_lineage(opened, out, "entropy", [ENTROPY])
     typer.echo(f"wrote {written}")
 
 
@@ -178,7 +176,7 @@ def claims(
         alpha=1 - settings.confidence,
     )
     write_claims(rows, out)
-    write_lineage(opened, out, "claims", ["claims.json"])
+    write_lineage(opened, out, "claims", [CLAIMS])
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], sort_keys=True))
         return
@@ -186,7 +184,7 @@ def claims(
         typer.echo(f"{row.verdict:15} {row.id}")
 
 
-def _check_claims(claimed: Sequence[Claim], numbers: dict[str, Any], settings: Settings) -> None:
+def _check_claims(claimed: Sequence[Claim], numbers: dict[str, Any], settings: AnalysisSection) -> None:
     """Print the reachable verdicts of each row; exit status 1 when a row lacks one that its endpoint allows."""
     from analysis.claims.invented import lacking, reached
 
@@ -226,13 +224,14 @@ def report(
     from analysis.report.parts import Parts
     from analysis.report.report import build
 
+    folder = RunFolder(run)
     parts = Parts(
-        figures=figures_dir or run / "figures",
-        claims=claims_file or run / "claims" / "claims.json",
-        entropy=entropy_file or run / "entropy" / "entropy.json",
+        figures=figures_dir or folder.figures,
+        claims=claims_file or folder.verdicts_on_claims,
+        entropy=entropy_file or folder.entropy_numbers,
     )
     build(_open(run), parts, _settings(source), _reference(reference), out)
-    typer.echo(f"wrote {out / 'index.html'} and {out / 'report.json'}")
+    typer.echo(f"wrote {out / PAGE} and {out / REPORT}")
 
 
 @app.command()
@@ -257,8 +256,9 @@ def ablations(
     from analysis.experiments.sampling_grid import table_of
 
     settings = _settings(source)
-    passes = table_of(grid or run / "grid", settings)
-    page = write_ablations(records_in(arms or run / "arms"), passes, settings, out, run.name)
+    folder = RunFolder(run)
+    passes = table_of(grid or folder.grid, settings)
+    page = write_ablations(records_in(arms or folder.arms), passes, settings, out, run.name)
     typer.echo(f"wrote {page}")
 
 

@@ -4,15 +4,15 @@ SCORED = [name for name in ENDS if name in WORKFLOW.evaluated]
 rule entropy:
     """Forking, reflection and coding tokens by segment; a coloured trace."""
     input:
-        expand(f"{RUN}/score/{{checkpoint}}/manifest.json", checkpoint=SCORED),
+        [RUN.score(name) / MANIFEST for name in SCORED],
     output:
-        f"{RUN}/entropy/entropy.json",
+        RUN.entropy_numbers,
     log:
-        f"{RUN}/logs/entropy.log",
+        RUN.log("entropy"),
     params:
         sections=WORKFLOW.sections(commands.ANALYSIS),
-        run=RUN,
-        out=f"{RUN}/entropy",
+        run=str(RUN.root),
+        out=str(RUN.entropy),
     shell:
         "python -m analysis entropy --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -21,24 +21,21 @@ rule entropy:
 rule claims_verdicts:
     """A computed verdict on every claim of the paper and the press."""
     input:
-        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
-        expand(
-            f"{RUN}/checkpoints/{{stage}}/manifest.json",
-            stage=TRAINED,
-        ),
-        expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.arms),
-        f"{RUN}/bench/sandbox.json",
-        f"{RUN}/bench/scheduler.json",
-        f"{RUN}/entropy/entropy.json",
+        [RUN.summary(name) for name in WORKFLOW.evaluated],
+        [RUN.checkpoint_manifest(name) for name in TRAINED],
+        [RUN.arm(name) for name in WORKFLOW.arms],
+        RUN.bench("sandbox") / MANIFEST,
+        RUN.bench("scheduler") / MANIFEST,
+        RUN.entropy_numbers,
         "results/reference/claims.yaml",
     output:
-        f"{RUN}/claims/claims.json",
+        RUN.verdicts_on_claims,
     log:
-        f"{RUN}/logs/claims.log",
+        RUN.log("claims"),
     params:
         sections=WORKFLOW.sections(commands.ANALYSIS),
-        run=RUN,
-        out=f"{RUN}/claims",
+        run=str(RUN.root),
+        out=str(RUN.claims),
     shell:
         "python -m analysis claims --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -47,24 +44,21 @@ rule claims_verdicts:
 rule draw_figures:
     """Every figure, and the numbers of its plot."""
     input:
-        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
-        expand(
-            f"{RUN}/checkpoints/{{stage}}/manifest.json",
-            stage=TRAINED,
-        ),
-        expand(f"{RUN}/score/{{checkpoint}}/manifest.json", checkpoint=SCORED),
-        expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.arms),
-        f"{RUN}/bench/sandbox.json",
-        f"{RUN}/bench/scheduler.json",
+        [RUN.summary(name) for name in WORKFLOW.evaluated],
+        [RUN.checkpoint_manifest(name) for name in TRAINED],
+        [RUN.score(name) / MANIFEST for name in SCORED],
+        [RUN.arm(name) for name in WORKFLOW.arms],
+        RUN.bench("sandbox") / MANIFEST,
+        RUN.bench("scheduler") / MANIFEST,
         "results/reference/paper.yaml",
     output:
-        f"{RUN}/figures/manifest.json",
+        RUN.figures / MANIFEST,
     log:
-        f"{RUN}/logs/figures.log",
+        RUN.log("figures"),
     params:
         sections=WORKFLOW.sections(commands.ANALYSIS),
-        run=RUN,
-        out=f"{RUN}/figures",
+        run=str(RUN.root),
+        out=str(RUN.figures),
     shell:
         "python -m analysis figures --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -73,17 +67,17 @@ rule draw_figures:
 rule write_tables:
     """Scores of the run with the published ones, as CSV, Markdown and LaTeX."""
     input:
-        expand(f"{RUN}/eval/{{checkpoint}}/summary.json", checkpoint=WORKFLOW.evaluated),
-        expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.arms),
+        [RUN.summary(name) for name in WORKFLOW.evaluated],
+        [RUN.arm(name) for name in WORKFLOW.arms],
         "results/reference/paper.yaml",
     output:
-        f"{RUN}/tables/manifest.json",
+        RUN.tables / MANIFEST,
     log:
-        f"{RUN}/logs/tables.log",
+        RUN.log("tables"),
     params:
         sections=WORKFLOW.sections(commands.ANALYSIS),
-        run=RUN,
-        out=f"{RUN}/tables",
+        run=str(RUN.root),
+        out=str(RUN.tables),
     shell:
         "python -m analysis tables --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -92,19 +86,20 @@ rule write_tables:
 rule ablation_page:
     """Contrasts of the experiment arms and the sampling grid, on a separate page."""
     input:
-        expand(f"{RUN}/arms/{{name}}.json", name=WORKFLOW.ablations),
-        expand(f"{RUN}/grid/{{member}}/summary.json", member=WORKFLOW.grid.members),
+        [RUN.arm(name) for name in WORKFLOW.ablations],
+        [RUN.grid / member / SUMMARY for member in WORKFLOW.grid.members],
         "results/reference/claims.yaml",
     output:
-        f"{RUN}/ablations/index.html",
+        RUN.ablations / PAGE,
     log:
-        f"{RUN}/logs/ablations.log",
+        RUN.log("ablations"),
     params:
         sections=WORKFLOW.sections(commands.ANALYSIS),
-        run=RUN,
-        out=f"{RUN}/ablations",
+        run=str(RUN.root),
+        arms=lambda wildcards: str(RUN.arms),
+        out=str(RUN.ablations),
     shell:
-        "(python -m analysis claims --run {params.run} --arms {params.run}/arms --out {params.out}"
+        "(python -m analysis claims --run {params.run} --arms {params.arms} --out {params.out}"
         " --sections {params.sections:q}"
         " && python -m analysis ablations --run {params.run} --out {params.out} --sections {params.sections:q})"
         " > {log} 2>&1"
@@ -113,19 +108,19 @@ rule ablation_page:
 rule report:
     """One self-contained page, and report.json for machines."""
     input:
-        f"{RUN}/figures/manifest.json",
-        f"{RUN}/tables/manifest.json",
-        f"{RUN}/claims/claims.json",
-        f"{RUN}/entropy/entropy.json",
+        RUN.figures / MANIFEST,
+        RUN.tables / MANIFEST,
+        RUN.verdicts_on_claims,
+        RUN.entropy_numbers,
     output:
-        f"{RUN}/report/index.html",
-        f"{RUN}/report/report.json",
+        RUN.report / PAGE,
+        RUN.report / REPORT,
     log:
-        f"{RUN}/logs/report.log",
+        RUN.log("report"),
     params:
         sections=WORKFLOW.sections(commands.ANALYSIS),
-        run=RUN,
-        out=f"{RUN}/report",
+        run=str(RUN.root),
+        out=str(RUN.report),
     shell:
         "python -m analysis report --run {params.run} --out {params.out} --sections {params.sections:q}"
         " > {log} 2>&1"
@@ -134,13 +129,13 @@ rule report:
 rule verify:
     """Checks of the run's files: digests, counts, controls. Always succeeds; the gate judges."""
     input:
-        f"{RUN}/report/report.json",
+        RUN.report / REPORT,
     output:
-        f"{RUN}/verify.json",
+        RUN.checks,
     log:
-        f"{RUN}/logs/verify.log",
+        RUN.log("verify"),
     params:
-        run=RUN,
+        run=str(RUN.root),
     shell:
         "python -m analysis verify --run {params.run} --out {output} > {log} 2>&1"
 
@@ -148,10 +143,10 @@ rule verify:
 rule gate:
     """Fail the run when a check fell short; the evidence stays."""
     input:
-        f"{RUN}/verify.json",
+        RUN.checks,
     output:
-        f"{RUN}/gate.json",
+        RUN.gate,
     log:
-        f"{RUN}/logs/gate.log",
+        RUN.log("gate"),
     shell:
         "python -m analysis gate {input} --out {output} > {log} 2>&1"

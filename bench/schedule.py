@@ -7,17 +7,16 @@ state it.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
 import typer
 
+from bench.publish import RunOption, publish
 from config.command import one_line_errors
-from records.files import write_json
-from records.finished_results import refuse_to_replace
 from trainer.scheduling.fixed_cap import FixedCapPolicy
 from trainer.scheduling.policies import ALL, scheduling_policy
 from trainer.scheduling.policy import Policy
@@ -195,16 +194,14 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="At most half a minute.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing OUT.")] = False,
+    run: RunOption = None,
 ) -> None:
     """Run the scheduler study: every policy on the same workloads in the simulator. All numbers are simulated."""
     with one_line_errors():
-        if out is not None:
-            refuse_to_replace(out, overwrite=overwrite)
+        began = time.monotonic()
         record = study(quick=quick)
-        if out is not None:
-            write_json(out, record)
+        if run is not None:
+            publish(run, "scheduler", record, time.monotonic() - began)
         typer.echo(json.dumps(record) if as_json else to_markdown(record))
 
 

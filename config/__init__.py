@@ -7,7 +7,7 @@ Other packages import from these modules:
 - `commands`: `PrepareView`, `CorpusView`, `BaseView`, `SftView`, `RolloutView`
 - `contradictions`: `contradictions`, `impossible`, `release_adds_up`
 - `model`: `ModelSection`, `DataSection`, `SandboxSection`, `RolloutSection`, `SftNoiseSection`
-- `objective`: `RocSelection`, `RocTransform`, `Normalisation`, `ObjectiveSection`
+- `objective`: `RocSelection`, `Normalisation`, `ObjectiveSection`
 - `options`: `Source`, `configured`
 - `recipes`: `SourceSpec`, `ProblemSource`, `ConversationSource`, `MatchRule`, `ProblemPart`
 - `resolve`: `resolve`

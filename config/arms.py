@@ -141,10 +141,19 @@ def load_arms() -> ArmsFile:
 
 
 def configured(config: Config) -> list[ArmRun]:
-    """Return the default run's arms: `arms.names` from its own SFT checkpoint, each with `arms.seeds` seeds."""
-    for name in config.arms.names:
-        require_known(name, load_arms().arms, "arms.names: arm")
-    return sorted(ArmRun(name, MAIN, seed) for name in config.arms.names for seed in range(config.arms.seeds))
+    """Return the arms of the default run, from its own SFT checkpoint, each with as many seeds as `arms` gives it."""
+    for name in config.arms:
+        require_known(name, load_arms().arms, "arms: arm")
+    return runs_of(config.arms)
+
+
+def runs_of(arms: Mapping[str, int]) -> list[ArmRun]:
+    """Return the runs of a table of arms and their numbers of seeds.
+
+    >>> [run.name for run in runs_of({"roc_paper": 2})]
+    ['roc_paper-main-0', 'roc_paper-main-1']
+    """
+    return sorted(ArmRun(name, MAIN, seed) for name, num in arms.items() for seed in range(num))
 
 
 def ablation_runs() -> list[ArmRun]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from config.model import Config, EvalPlan, StageSection
+from config.model import Config, EvalPlan
 from config.names import benchmark_names, scheduler_names
-from config.objective import ObjectiveSection, RocSelection, RocTransform
+from config.objective import ObjectiveSection, RocSelection
 from records.evaluation import POOLED, RINGS
-from records.stages import RL_STAGES, Stage
+from records.stages import RL_STAGES
 
 VLLM_TEMPERATURES = (0.01, 2.0)
 """Lowest and highest temperature that vLLM samples at, besides 0."""
@@ -90,13 +90,13 @@ def _idle_tool(config: Config) -> Iterator[str]:
     if tool.own is not None:
         if tool.state != "stateless":
             yield (
-                f"rollout.tool.state = {tool.state} is for the Python tool, and rollout.tool.own = {tool.own!r} takes "
-                "its place; set state to stateless, or own to null"
+                f"rollout.tool.state = {tool.state} is for the Python tool, not for rollout.tool.name = {tool.name!r}; "
+                "set state to stateless, or name the Python tool"
             )
         if config.rollout.system != "full":
             yield (
-                f"rollout.tool.own = {tool.own!r} is described by the prompt of rollout.system = full alone; set "
-                "system to full, or own to null"
+                f"rollout.tool.name = {tool.name!r} is described by the prompt of rollout.system = full alone; set "
+                "system to full, or name the Python tool"
             )
     if tool.state == "off" and config.sandbox.fail_frac:
         yield (
@@ -117,32 +117,22 @@ def _selection(objective: ObjectiveSection) -> Iterator[str]:
             f"objective.roc.selection = {roc.selection.value} has nothing to select from at objective.roc.oversample = "
             "1; raise oversample (paper: 2), or set selection to none"
         )
-    reads_penalty = roc.selection in (RocSelection.PAPER, RocSelection.RELEASE)
-    if reads_penalty and not (roc.use_p_err or roc.use_p_format or roc.use_repetition):
+    if roc.selection not in (RocSelection.RANDOM, RocSelection.NONE) and not roc.penalties:
         yield (
-            f"objective.roc.selection = {roc.selection.value} has use_p_err, use_p_format and use_repetition false "
-            "and no penalty to select by; set one to true, or selection to random"
+            f"objective.roc.selection = {roc.selection.value} has no penalty to select by, objective.roc.penalties = "
+            "[]; name one, or set selection to random"
         )
+    yield from _twice("objective.roc.penalties", roc.penalties)
     if roc.selection is RocSelection.RELEASE and roc.oversample > 1:
         yield from _release(objective.group_size, objective.group_size * roc.oversample)
 
 
 def _idle_objective(objective: ObjectiveSection) -> Iterator[str]:
     roc = objective.roc
-    if roc.selection in (RocSelection.RANDOM, RocSelection.NONE) and roc.use_repetition:
+    if roc.selection in (RocSelection.RANDOM, RocSelection.NONE) and "p_repetition" in roc.penalties:
         yield (
-            f"objective.roc.use_repetition = true never acts while objective.roc.selection = {roc.selection.value}; "
-            "set it to false, or selection to paper"
-        )
-    if roc.transform is not RocTransform.AS_IS and roc.selection is not RocSelection.PAPER:
-        yield (
-            f"objective.roc.transform = {roc.transform.value} never acts while objective.roc.selection = "
-            f"{roc.selection.value}; set it to as_is, or selection to paper"
-        )
-    if objective.advantage == "correct_only" and objective.penalty_weight:
-        yield (
-            f"objective.penalty_weight = {objective.penalty_weight} never acts, objective.advantage = correct_only: "
-            "a correct rollout has advantage 1; set the weight to 0, or advantage to group"
+            f"p_repetition of objective.roc.penalties never acts while objective.roc.selection = "
+            f"{roc.selection.value}; take it out, or set selection to paper"
         )
 
 
@@ -206,25 +196,24 @@ def _stages(config: Config) -> Iterator[str]:
                 f"objective.optimizer.warmup_steps = {warmup} is longer than the stage, rl.{name}.steps = "
                 f"{section.steps}: the rate would never be reached; lower it"
             )
-        if section.prompts_per_step % config.objective.updates_per_step:
-            yield (
-                f"rl.{name}.prompts_per_step = {section.prompts_per_step} does not divide into "
-                f"objective.updates_per_step = {config.objective.updates_per_step} equal updates"
-            )
-        yield from _pool(config, stage, section)
+    yield from _pool(config)
 
 
-def _pool(config: Config, stage: Stage, section: StageSection) -> Iterator[str]:
-    trained = config.data.num_train
-    tried = config.rl.filter.problems if config.rl.filter is not None and stage.is_filtered else trained
-    if section.prompts_per_step > trained:
+def _pool(config: Config) -> Iterator[str]:
+    num, trained = config.objective.prompts_per_step, config.data.num_train
+    if num % config.objective.updates_per_step:
         yield (
-            f"rl.{stage.name}.prompts_per_step = {section.prompts_per_step} is more than the pool, data.num_train = "
-            f"{trained} problems; lower it, or raise num_train"
+            f"objective.prompts_per_step = {num} does not divide into objective.updates_per_step = "
+            f"{config.objective.updates_per_step} equal updates"
         )
-    elif section.prompts_per_step > tried:
+    if num > trained:
         yield (
-            f"rl.{stage.name}.prompts_per_step = {section.prompts_per_step} is more than rl.filter.problems = {tried}; "
+            f"objective.prompts_per_step = {num} is more than the pool, data.num_train = {trained} problems; lower it, "
+            "or raise num_train"
+        )
+    elif config.rl.filter is not None and num > config.rl.filter.problems:
+        yield (
+            f"objective.prompts_per_step = {num} is more than rl.filter.problems = {config.rl.filter.problems}; "
             "lower it, or raise rl.filter.problems"
         )
 
@@ -244,9 +233,9 @@ def _evaluation(config: Config) -> Iterator[str]:
                     f"{plan.control.value}, as {seen[sampling]} does: the same samples twice; name it once"
                 )
             seen.setdefault(sampling, key)
-    if config.arms.names and config.arms.seeds and not _tests_arms(config.eval.plans.get(RL_STAGES[0])):
+    if config.arms and not _tests_arms(config.eval.plans.get(RL_STAGES[0])):
         yield (
-            f"arms.names are tested by the plan eval.plans.{RL_STAGES[0]}, which must ask checkpoint {RL_STAGES[0]} "
+            f"arms are tested by the plan eval.plans.{RL_STAGES[0]}, which must ask checkpoint {RL_STAGES[0]} "
             "for procedural; give it, or set arms to null"
         )
 
@@ -279,7 +268,7 @@ def _budget(config: Config, key: str, max_response: int, prompt_key: str) -> Ite
     if max_response < MIN_TURN_TOKENS:
         yield f"{key} = {max_response} holds no turn; at least {MIN_TURN_TOKENS} tokens are needed"
     needed = max_prompt + max_response
-    if config.model.source == "random" and needed > config.model.max_positions:
+    if config.model.path is None and needed > config.model.max_positions:
         yield (
             f"{prompt_key} + {key} = {needed} tokens exceed model.max_positions = {config.model.max_positions}; lower "
             "them or raise it"
@@ -297,5 +286,9 @@ def _unknown(key: str, names: Sequence[str], known: Sequence[str]) -> Iterator[s
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
             yield f"{key}: no {name!r}{hint}"
+    yield from _twice(key, names)
+
+
+def _twice(key: str, names: Sequence[str]) -> Iterator[str]:
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"{key} names {name!r} twice; name it once"

@@ -30,14 +30,16 @@ from config.objective import ObjectiveSection
 from records.run_folder import RunFolder
 from records.stages import BY_NAME, RL_STAGES, Stage
 
+MIN_HEAD_DIM = 32
+"""Dimensions of a head below which vLLM does not load the model."""
+
 
 class ModelSection(Section):
     """The policy and its tokenizer."""
 
-    source: Literal["random", "pretrained"]
-    """random: initialised from `seed` at the sizes below; pretrained: `path`, sizes below ignored."""
     path: Text | None
-    """Folder of the pretrained checkpoint; null when random."""
+    """Folder of a pretrained checkpoint, whose files give its sizes; null: a Qwen3 of the sizes below, initialised from
+    `seed`."""
     revision: Text | None
     """Commit that the folder must come from (`hf download --revision`), checked against its download record; null:
     any."""
@@ -47,30 +49,35 @@ class ModelSection(Section):
     ffn_size: Positive
     layers: Positive
     heads: Positive
+    """Each of hidden_size / heads dimensions: an even number, because rotation takes pairs, and at least 32, because
+    vLLM loads no model below."""
     kv_heads: Positive
-    head_dim: Annotated[int, Field(ge=32, multiple_of=2)]
-    """vLLM loads no model below 32; rotary embeddings require an even size."""
-    rope_theta: PositiveFloat
     max_positions: Positive
     """Longest context in tokens, prompt included."""
-    tie_embeddings: bool
     seed: Count
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.source == "pretrained" and self.path is None:
-            raise ValueError("model.path must name a checkpoint when model.source is pretrained")
-        for name, value in (("path", self.path), ("revision", self.revision)):
-            if self.source == "random" and value is not None:
-                raise ValueError(
-                    f"model.{name} = {value!r} is not read while model.source is random; set it to null, or "
-                    "model.source to pretrained"
-                )
+        if self.path is None and self.revision is not None:
+            raise ValueError(
+                f"model.revision = {self.revision!r} is not read while model.path is null; set it to null, or name the "
+                "folder"
+            )
         if self.heads % self.kv_heads:
             raise ValueError(
                 f"model.heads = {self.heads} must be a multiple of model.kv_heads = {self.kv_heads}"
             )
+        if self.hidden_size % (2 * self.heads) or self.head_dim < MIN_HEAD_DIM:
+            raise ValueError(
+                f"model.hidden_size = {self.hidden_size} must be model.heads = {self.heads} times an even number from "
+                f"{MIN_HEAD_DIM}"
+            )
         return self
+
+    @property
+    def head_dim(self) -> int:
+        """Dimensions of one head."""
+        return self.hidden_size // self.heads
 
 
 class DataSection(Section):
@@ -111,23 +118,37 @@ class SandboxSection(Section):
     """Share of training calls that fail by chance, whatever the code; an experiment, 0 otherwise."""
 
 
+PYTHON_TOOLS = ("execute_python_code_with_standard_io", "python_code_with_standard_io")
+
+
 class ToolSection(Section):
     """The model's only tool."""
 
-    name: Literal["execute_python_code_with_standard_io", "python_code_with_standard_io"]
-    """Paper and public weights; released code."""
+    name: ModuleName
+    """execute_python_code_with_standard_io (paper and public weights), python_code_with_standard_io (released code), or
+    a tool of your own in rollouts, as the name of its module."""
     state: Literal["stateless", "session", "off"]
     """The paper's tool is stateless with stdin. off: every call is answered by 'not available'."""
-    own: ModuleName | None
-    """Module name of a user's tool in rollouts; null: the Python tool."""
     response_chars: Annotated[int, Field(ge=32)]
     """Longest tool text shown, in characters; the middle is cut (the release shows 256)."""
+
+    @property
+    def own(self) -> str | None:
+        """Module of the user's tool; None for the Python tool."""
+        return None if self.name in PYTHON_TOOLS else self.name
+
+    @property
+    def python_name(self) -> str:
+        """Name of the Python tool, in whose documents SFT teaches also where rollouts have another."""
+        return self.name if self.own is None else PYTHON_TOOLS[0]
 
 
 class LocalEngineSection(Section):
     """Decodes in the process of the trainer; runs repeat bit by bit."""
 
     kind: Literal["local"]
+    rejoin_iterations: Positive = 8
+    """Deterministic runs: a rollout rejoins exactly so many decode iterations after it left for a tool."""
 
 
 class VllmEngineSection(Section):
@@ -146,8 +167,10 @@ class ProcessEngineSection(Section):
     """Local engines in processes of their own, each started again when it ends."""
 
     kind: Literal["process"]
+    rejoin_iterations: Positive = 8
+    """As of the local engine."""
     count: Positive = 1
-    """Engines, each with `kv_tokens` and `runtime.threads.rl`."""
+    """Engines, each with `kv_tokens` and `runtime.threads`."""
 
 
 class EndpointEngineSection(Section):
@@ -174,12 +197,12 @@ class RolloutSection(Section):
     max_prompt: Positive
     """Longest prompt in tokens; longer problems are refused, not cut."""
     tool: ToolSection
-    rejoin_iterations: Positive
-    """Deterministic runs: decode iterations between a rollout's tool call and its return to the batch."""
     engine: EngineSection
-    """Engine that generates the tokens: `{kind: local}`; `{kind: process}` with count (default 1); `{kind: vllm}` with
-    dtype (float32, bfloat16; default null: bfloat16 on a GPU, float32 on a CPU), max_requests (default 256), the most
-    rollouts decoded at once, and count (default 1); `{kind: endpoint}` with base, an address."""
+    """Engine that generates the tokens: `{kind: local}`; `{kind: process}` with count (default 1); both with
+    rejoin_iterations (default 8), the decode iterations between a rollout's tool call and its return in deterministic
+    runs; `{kind: vllm}` with dtype (float32, bfloat16; default null: bfloat16 on a GPU, float32 on a CPU), max_requests
+    (default 256), the most rollouts decoded at once, and count (default 1); `{kind: endpoint}` with base, an
+    address."""
     kv_tokens: Positive
     """KV cache of one engine in tokens; the scheduler admits within it."""
     scheduler: str
@@ -188,6 +211,13 @@ class RolloutSection(Section):
     keep: Annotated[str, Field(pattern=r"^(all|trained|sample\([1-9][0-9]*\))$")]
     """Training trajectories written to disk: all, trained, or sample(n) per step."""
     seed: Count
+
+    @property
+    def rejoin_iterations(self) -> int | None:
+        """Of local engines; None of those that repeat no run."""
+        engine = self.engine
+        is_local = isinstance(engine, LocalEngineSection | ProcessEngineSection)
+        return engine.rejoin_iterations if is_local else None
 
 
 class SftNoiseSection(Section):
@@ -268,14 +298,10 @@ class SftSection(Section):
     lr: PositiveFloat
     """Paper: 5e-6."""
     betas: Betas
-    weight_decay: Annotated[float, Field(ge=0.0)]
-    grad_clip: PositiveFloat
     warmup_frac: Frac
     """Paper: 0.04."""
     schedule: Literal["cosine", "trapezoid"]
     """Paper: cosine. trapezoid: constant to 60% of the updates, then linear to 2%."""
-    save_every: Positive
-    """Updates between saved states."""
     seed: Count
 
 
@@ -283,13 +309,10 @@ class StageSection(Section):
     """One RL stage (paper section 4.3, Table 2)."""
 
     steps: Positive
-    prompts_per_step: Positive
     max_response: Positive
     """Budget of the whole response in tokens, tool responses included; paper: 8K, 12K, 12K."""
     max_turns: Positive
     """T; paper: 10, 10, 15. A call in the last turn is not run."""
-    save_every: Positive
-    """Steps between saved states."""
 
 
 class FilterSection(Section):
@@ -368,17 +391,6 @@ class EvalSection(Section):
     seed: Count
 
 
-class ArmsSection(Section):
-    """Experiment arms of the default run, from its own SFT checkpoint; config/experiments/arms.yaml lists all arms."""
-
-    names: list[str]
-    seeds: Count
-    """Seeds of each arm; seed 0 of roc_paper is the run's own stage 1."""
-
-    ABSENT: ClassVar[dict[str, Any]] = {"names": [], "seeds": 0}
-    """Meaning of null in place of the section."""
-
-
 class AnalysisSection(Section):
     """Statistics and the entropy study (paper section 5.4)."""
 
@@ -388,8 +400,6 @@ class AnalysisSection(Section):
     """Share of each trajectory's sampled tokens that count as high-entropy; paper: 0.2."""
     num_trajectories: Positive
     """Trajectories in the entropy study; paper: 64."""
-    reflection_window: Positive
-    """Tokens after a tool response within which high-entropy tokens count as reflection."""
     seed: Count
 
 
@@ -398,18 +408,6 @@ class PathsSection(Section):
     """Folder with benchmark and training files; null: only the hub."""
     results: Text
     """Folder of all runs."""
-
-
-class ThreadsSection(Section):
-    """torch threads within an operation, by kind of job. They decide the order of additions, hence the bits."""
-
-    sft: Positive
-    rl: Positive
-    """One leaves the other cores to the tool calls."""
-    eval: Positive
-    """Evaluation, filter, score and everything else."""
-    micro_batches: Positive
-    """Micro-batches of one SFT update computed concurrently, one core each; changes no bit."""
 
 
 class RuntimeSection(Section):
@@ -421,9 +419,14 @@ class RuntimeSection(Section):
     """Name of the preset, for the report."""
     paths: PathsSection
     device: Literal["cpu", "cuda"]
-    threads: ThreadsSection
-    interop_threads: Positive
-    """torch threads between operations."""
+    threads: Positive
+    """torch threads within an operation; they decide the order of additions, hence the bits. One leaves the other cores
+    to the tool calls."""
+    micro_batches: Positive
+    """Micro-batches of one SFT update at a time on CPUs, each in so many threads; changes no bit."""
+    save_every_s: Annotated[float, Field(ge=0.0)]
+    """Seconds of training that a kill may cost: after so many, SFT and RL save a state. 0: after each update or
+    step."""
     deterministic: bool
     """Results are bit-equal for any tool latency and any --cores."""
     sandbox_workers: Annotated[int, Field(ge=1, le=4096)]
@@ -455,7 +458,9 @@ class Config(Section):
     sft: SftSection
     rl: RlSection
     eval: EvalSection
-    arms: ArmsSection
+    arms: dict[str, Positive]
+    """Seeds of each experiment arm of the default run, from its own SFT checkpoint; null removes an arm, or all. Seed 0
+    of roc_paper is the run's own stage 1. config/experiments/arms.yaml has all arms."""
     analysis: AnalysisSection
     runtime: RuntimeSection
 

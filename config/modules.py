@@ -14,7 +14,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from config.model import Config
+from config.model import PYTHON_TOOLS, Config
 from records.errors import ConfigError
 
 LIMIT_S = 120.0
@@ -51,7 +51,7 @@ os._exit(0)
 
 
 def check_modules(config: Config) -> None:
-    """Raise ConfigError if `objective.reward` or `rollout.tool.own` names an unusable module."""
+    """Raise ConfigError if `objective.reward` or `rollout.tool.name` names an unusable module."""
     reward, tool = config.objective.reward, config.rollout.tool.own
     if reward is not None:
         module, _, name = reward.partition(":")
@@ -64,8 +64,8 @@ def check_modules(config: Config) -> None:
         fault = _fault("tool", tool, "")
         if fault:
             raise ConfigError(
-                f"rollout.tool.own = {tool!r}: {fault}; a tool is a module with NAME, DESCRIPTION, PARAMETERS and "
-                "run, importable from here"
+                f"rollout.tool.name = {tool!r}: {fault}; give {' or '.join(PYTHON_TOOLS)}, or a module with NAME, "
+                "DESCRIPTION, PARAMETERS and run, importable from here"
             )
 
 

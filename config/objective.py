@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from config.fields import Betas, Count, Frac, Positive, PositiveFloat, Section
 
@@ -14,33 +14,26 @@ class RocSelection(StrEnum):
     PAPER = "paper"
     RELEASE = "release"
     RANDOM = "random"
+    PERMUTED = "permuted"
+    """As paper, with the penalties shuffled among the positives by the seeded stream: same weights, no information."""
     NONE = "none"
 
 
-class RocTransform(StrEnum):
-    """Change to the penalties of the positives before the draw; all but `as_is` are experiment arms."""
-
-    AS_IS = "as_is"
-    PERMUTED = "permuted"
-    """Shuffled among the positives by the seeded stream: same weights, no information."""
-    INVERTED = "inverted"
-    """Weights p_total + epsilon: the worst rollout is the likeliest."""
+Penalty = Literal["p_err", "p_format", "p_repetition"]
 
 
 class RocSection(Section):
     """Resample on Correct (paper section 2.2.3)."""
 
     selection: RocSelection
+    """permuted: as paper, the penalties shuffled among the correct rollouts of a group."""
     oversample: Positive
     """Rollouts sampled per rollout kept: 2 in the paper (32 to 16); 1 with selection none."""
     epsilon: PositiveFloat
     """Added to p_total before weights 1 / (p_total + epsilon); the paper leaves p_total = 0 open."""
-    use_p_err: bool
-    use_p_format: bool
-    use_repetition: bool
-    """Adds the share of repeated n-grams to the penalty; the paper tried and dropped this (section 4.3.1)."""
-    transform: RocTransform
-    """as_is; permuted and inverted are experiment arms."""
+    penalties: list[Penalty]
+    """Summed to p_total: failed calls (Eq. 4), answer tags (Eq. 5); p_repetition, the share of repeated n-grams, is
+    what the paper tried and dropped (section 4.3.1)."""
 
 
 class Normalisation(StrEnum):
@@ -66,9 +59,11 @@ class ObjectiveSection(Section):
 
     group_size: Annotated[int, Field(ge=2)]
     """G: rollouts trained per problem; the paper's 16."""
+    prompts_per_step: Positive
+    """Problems of one RL step; paper: 512."""
     roc: RocSection
-    clip_low: Frac
-    clip_high: PositiveFloat
+    clip: Annotated[list[Annotated[float, Field(ge=0.0)]], Field(min_length=2, max_length=2)]
+    """[low, high]: a ratio outside [1 - low, 1 + high] pulls no further; paper: 0.2 and 0.28 (Clip-Higher)."""
     normalisation: Normalisation
     updates_per_step: Positive
     """Optimizer updates per rollout batch. At 1 the ratio is 1 and the clip never acts."""
@@ -85,8 +80,6 @@ class ObjectiveSection(Section):
     overlong: Literal["penalise", "filter"]
     """Rollouts that the response budget ended, in a turn or before a tool response, earn 0, or leave baseline and loss;
     the paper tried and dropped the latter (section 4.3.1)."""
-    advantage: Literal["group", "correct_only"]
-    """Normalised within the group, or 1 for correct rollouts only (rejection fine-tuning)."""
     kl_weight: Annotated[float, Field(ge=0.0)]
     """Weight of the KL to the stage's first policy; 0 in the paper (section 2.2.1)."""
     entropy_weight: Annotated[float, Field(ge=0.0)]
@@ -101,3 +94,11 @@ class ObjectiveSection(Section):
     """Type of the matrix products of training. Weights, sums and optimizer are always float32."""
     checkpoint_activations: bool
     """Keep one activation per layer and recompute the rest: less memory, about a third more work."""
+
+    @model_validator(mode="after")
+    def _low_leaves_a_ratio(self) -> Self:
+        if self.clip[0] > 1:
+            raise ValueError(
+                f"objective.clip = {self.clip}: its first bound is at most 1, because no ratio is below 0"
+            )
+        return self

@@ -145,6 +145,11 @@ def _sections(schema: Any, model: Any, prefix: str) -> Iterator[tuple[str, Any]]
             yield from _sections(schema, inner, f"{dotted}.")
         elif (item := _model_of(schema, field.get("additionalProperties") or {})) is not None:
             yield f"{dotted}.NAME", item
+        elif not prefix:
+            yield (
+                dotted,
+                {"description": field["description"], "properties": {"NAME": field["additionalProperties"]}},
+            )
 
 
 def _keys(schema: Any, model: Any, sections: list[str], defaults: Mapping[str, Any]) -> Iterator[Key]:

@@ -100,8 +100,8 @@ def as_declared(value: Any, annotation: Any) -> Any:
     a list, a table of names, an entry of such a table, a section that declares `absent`.
 
     >>> from config.objective import ObjectiveSection
-    >>> as_declared({"clip_low": "2e-1", "overlong": "filter"}, ObjectiveSection)
-    {'clip_low': 0.2, 'overlong': 'filter'}
+    >>> as_declared({"kl_weight": "2e-1", "overlong": "filter"}, ObjectiveSection)
+    {'kl_weight': 0.2, 'overlong': 'filter'}
     """
     annotation, is_optional = unwrapped(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

@@ -30,8 +30,10 @@ from config.resolve import DEFAULTS, decided
 from records import job_server
 from records.errors import ConfigError
 from records.evaluation import POOLED, EvaluationSummary
+from records.files import write_json, write_text
 from records.machine import this_machine
-from records.run_folder import RunFolder
+from records.manifest import MANIFEST
+from records.run_folder import LAYOUT, RunFolder
 from records.run_progress import RunProgress, fold_lines
 from records.stages import BY_NAME, CHECKPOINTS, RL_STAGES, TRAINED
 from records.usage import SNAKEMAKE, VARIABLE, record_usage
@@ -77,9 +79,9 @@ class Workflow:
         return cls(config)
 
     @property
-    def run(self) -> str:
-        """Return the folder of the run."""
-        return f"{self.config.runtime.paths.results}/{self.config.runtime.run}"
+    def folder(self) -> RunFolder:
+        """Return where everything of the run lies."""
+        return self.config.runtime.folder
 
     def sections(self, command: Command[Any]) -> str:
         """Return the parameter of a command: its view as canonical JSON."""
@@ -94,19 +96,19 @@ class Workflow:
         asked = self.config.eval.model_copy(update={"plans": dict(plans)})
         return EVALUATE.of(self.config).model_copy(update={"eval": asked}).to_json()
 
-    def inputs_of_stage(self, name: str) -> list[str]:
+    def inputs_of_stage(self, name: str) -> list[Path]:
         """Return the files that an RL stage waits for."""
-        stage = BY_NAME[name]
-        files = [f"{self.run}/checkpoints/{stage.parent}/manifest.json", f"{self.run}/data/manifest.json"]
+        stage, folder = BY_NAME[name], self.folder
+        files = [folder.checkpoint_manifest(stage.parent or ""), folder.data / MANIFEST]
         if stage.is_filtered and self.config.rl.filter is not None:
-            files.append(f"{self.run}/hard/manifest.json")
-        return [*files, f"{self.run}/build/sandbox.json"]
+            files.append(folder.hard / MANIFEST)
+        return [*files, folder.build("sandbox")]
 
     @property
     def sft_threads(self) -> int:
         """Return the number of cores that SFT uses."""
-        threads = self.config.runtime.threads
-        return threads.sft * threads.micro_batches
+        runtime = self.config.runtime
+        return runtime.threads * runtime.micro_batches
 
     @property
     def arms(self) -> list[str]:
@@ -135,15 +137,15 @@ class Workflow:
         """Return the sections of one member of the sampling grid."""
         return self._asking(self.grid.plans_of(member))
 
-    def grid_checkpoint(self, member: str) -> str:
+    def grid_checkpoint(self, member: str) -> Path:
         """Return the folder of a member's checkpoint."""
-        folder = f"{self.run}/origins/{member}" if member in self.grid.origins else self.run
-        return f"{folder}/checkpoints/{self.grid.stage_of(member)}"
+        folder = self.folder.origin(member) if member in self.grid.origins else self.folder
+        return folder.checkpoint(self.grid.stage_of(member))
 
-    def sft_of(self, origin: str) -> str:
+    def sft_of(self, origin: str) -> Path:
         """Return the manifest of the SFT checkpoint from which arms of an origin start."""
-        folder = self.run if origin == MAIN else f"{self.run}/origins/{origin}"
-        return f"{folder}/checkpoints/sft/manifest.json"
+        folder = self.folder if origin == MAIN else self.folder.origin(origin)
+        return folder.checkpoint_manifest("sft")
 
     @staticmethod
     def _checked(read: Callable[[], T]) -> T:
@@ -178,9 +180,15 @@ class Workflow:
         """
         rules = [rule for rule, command in jobs if command]
         with one_line_errors():
+            aside = self.folder.set_earlier_aside()
+            if aside is not None:
+                raise ConfigError(
+                    f"{self.folder.root}: is of an earlier layout and is set aside as {aside}; run the same command "
+                    "again"
+                )
             require(self.config, {rule for rule, _ in jobs})
             self.write_start()
-        os.environ[VARIABLE] = os.path.abspath(RunFolder(Path(self.run)).usage)
+        os.environ[VARIABLE] = os.path.abspath(self.folder.usage)
         record_usage(SNAKEMAKE)
         # A process that is to use a GPU cannot be forked from one that may have touched it.
         if is_local and self.config.runtime.device == "cpu":
@@ -195,15 +203,16 @@ class Workflow:
         """Return what the run does, in one line."""
         trained = [rule for rule in TRAINED if rule in rules]
         tested = sum(rule.startswith("evaluate") for rule in rules)
-        parts = [f"{len(rules)} job{'s' * (len(rules) > 1)} into {self.run}"]
+        parts = [f"{len(rules)} job{'s' * (len(rules) > 1)} into {self.folder.root}"]
         parts += [f"trains {', '.join(trained)}"] if trained else []
         parts += [f"tests {tested} checkpoints"] if tested else []
         parts += [f"compares {rules.count('arm')} arms"] if "arm" in rules else []
-        return f"{self.config.runtime.run}: {'; '.join(parts)}. Logs: {self.run}/logs. Snakemake's own lines: --verbose"
+        head = f"{self.config.runtime.run}: {'; '.join(parts)}"
+        return f"{head}. Logs: {self.folder.logs}. Snakemake's own lines: --verbose"
 
     def _outcome(self, rule: str, name: str) -> str:
         """Return the accuracy after a stage or an evaluation; empty for another job."""
-        folder = RunFolder(Path(self.run))
+        folder = self.folder
         try:
             if rule in RL_STAGES:
                 last = folder.metrics(rule).read_text(encoding="utf-8").splitlines()[-1]
@@ -221,17 +230,16 @@ class Workflow:
 
     def write_start(self) -> None:
         """Write runtime.json for the jobs and run.json for the report."""
-        folder = Path(self.run)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "runtime.json").write_text(self.config.runtime.model_dump_json(), encoding="utf-8")
+        write_text(self.folder.runtime, self.config.runtime.model_dump_json())
         started = {
             "run": self.config.runtime.run,
             "preset": self.config.runtime.preset,
+            "layout": LAYOUT,
             "started_unix": time.time(),
             "machine": asdict(this_machine()),
             "config": self.config.model_dump(mode="json"),
         }
-        (folder / "run.json").write_text(json.dumps(started, indent=1, sort_keys=True), encoding="utf-8")
+        write_json(self.folder.facts, started)
 
 
 def precedence(files: Sequence[Path], given: Mapping[str, Any]) -> str:

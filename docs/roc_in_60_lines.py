@@ -5,10 +5,13 @@ from random import Random
 import torch
 
 from config.objective import Normalisation
+from config.resolve import resolve
 from trainer.selection.advantage import group_advantages
-from trainer.selection.roc import Candidate, SelectionRule, select
-from trainer.update.loss import Clip, clipped_loss, row_weights
+from trainer.selection.roc import Candidate, select
+from trainer.update.loss import clipped_loss, row_weights
 
+OBJECTIVE = resolve().objective
+"""As in config/tiny.yaml: selection by the paper's rule, epsilon 0.05; clip 0.20 and 0.28."""
 G = 4
 # 2G = 8 rollouts of one problem. Reward 1 where the answer is right. p_err (paper Eq. 4): share of tool calls that
 # failed, 0.5 without a call. p_format (Eq. 5): 1 without an answer, more for each answer beyond the first.
@@ -29,7 +32,7 @@ NUM_TOKENS = [3, 5, 4, 9, 6, 2, 7, 4]
 def main() -> torch.Tensor:
     """One update on the kept rollouts; returns the gradient with respect to the log-probs, [kept rows, longest]."""
     # 1. Resample on Correct: half of the wrong ones uniformly, right ones with weight 1 / (p_total + epsilon).
-    selection = select(ROLLOUTS, G, SelectionRule(), Random(0))
+    selection = select(ROLLOUTS, G, OBJECTIVE.roc, Random(0))
     kept = [ROLLOUTS[index] for index in selection.kept]
     print("kept:", [(rollout.index, rollout.reward, rollout.p_err + rollout.p_format) for rollout in kept])
 
@@ -46,7 +49,7 @@ def main() -> torch.Tensor:
     logprob = torch.full(mask.shape, -1.0, requires_grad=True)
     advantage = torch.tensor(advantages_N)[:, None].expand(mask.shape)
     weight = torch.tensor(weights_N)[:, None].expand(mask.shape)
-    loss, sums = clipped_loss(logprob, logprob.detach(), advantage, weight, mask, Clip())
+    loss, sums = clipped_loss(logprob, logprob.detach(), advantage, weight, mask, OBJECTIVE.clip)
     loss.backward()
     assert logprob.grad is not None
     print(f"loss {loss.item():+.4f}, tokens clipped {sums.num_clipped_low + sums.num_clipped_high}")

@@ -125,7 +125,7 @@ def evaluate(
         from trainer.engines.endpoint import served_model
 
         served = served_model(base)  # before any folder is created
-    use_threads(runtime, runtime.threads.eval)
+    use_threads(runtime)
     folder = place.checkpoint
     identity = verify(folder).digest if (folder / MANIFEST).exists() else _files_digest(folder)
     began = time.monotonic()

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from evaluation.published_scores import beside_published
 from evaluation.scores.score_rows import disagreements
 from records.evaluation import (
-    SAMPLES,
-    SUMMARY,
     Behaviour,
     EvaluationSummary,
     FunctionCallNumbers,
@@ -24,6 +22,8 @@ from records.evaluation import (
     Unavailable,
 )
 from records.files import sha256_of, write_json, write_text
+from records.manifest import RUN
+from records.run_folder import SAMPLES, SUMMARY
 from verifier.graders.policy import RULES
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def publish(found: Findings, provenance: Provenance, out: Path, seconds: float) 
         letters=found.letters,
         grader_disagreements=disagreements(found.trajectories),
     )
-    write_json(out / "run.json", {"seconds": seconds, "finished_unix_s": time.time()})
+    write_json(out / RUN, {"seconds": seconds, "finished_unix_s": time.time()})
     write_text(out / "table.md", beside_published(summary.scores))
     summary.write(out)
     return summary

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluation.questions import Questions, require_checker
 from records.files import write_text
+from records.run_folder import SUMMARY
 from records.verdict import VerdictKind
 from verifier.benchmarks import Benchmark, DataUnavailable, PromptKind, Scoring, WrongData, benchmark
 from verifier.graders.policy import EVAL_GRADERS
@@ -166,7 +167,7 @@ class _Grader:
             return 0
         if self.seed is not None:
             return self.seed
-        summary = self.samples.with_name("summary.json")
+        summary = self.samples.with_name(SUMMARY)
         try:
             return int(json.loads(summary.read_text("utf-8"))["settings"]["eval"]["seed"])
         except (OSError, ValueError, KeyError, TypeError):

@@ -1,25 +1,25 @@
 rule evaluate:
     """One checkpoint over all benchmarks of its plans, with the controls that need no sampling."""
     input:
-        checkpoint=f"{RUN}/checkpoints/{{checkpoint}}/manifest.json",
-        data=f"{RUN}/data/manifest.json",
-        sandbox=f"{RUN}/build/sandbox.json",
+        checkpoint=RUN.checkpoint_manifest("{checkpoint}"),
+        data=RUN.data / MANIFEST,
+        sandbox=RUN.build("sandbox"),
     output:
-        f"{RUN}/eval/{{checkpoint}}/summary.json",
+        RUN.summary("{checkpoint}"),
     log:
-        f"{RUN}/logs/evaluate_{{checkpoint}}.log",
+        RUN.log("evaluate_{checkpoint}"),
     wildcard_constraints:
         checkpoint="|".join(ENDS),
     priority: 5
-    threads: WORKFLOW.config.runtime.threads.eval
+    threads: WORKFLOW.config.runtime.threads
     params:
         sections=lambda wildcards: WORKFLOW.evaluation_sections(wildcards.checkpoint),
-        runtime=f"{RUN}/runtime.json",
-        checkpoint=lambda wildcards: f"{RUN}/checkpoints/{wildcards.checkpoint}",
+        runtime=RUNTIME,
+        checkpoint=lambda wildcards: str(RUN.checkpoint(wildcards.checkpoint)),
         name="{checkpoint}",
-        rings=f"{RUN}/data",
-        out=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}",
-        work=lambda wildcards: f"{RUN}/work/eval_{wildcards.checkpoint}",
+        rings=str(RUN.data),
+        out=lambda wildcards: str(RUN.evaluation(wildcards.checkpoint)),
+        work=lambda wildcards: str(RUN.work(f"eval_{wildcards.checkpoint}")),
     shell:
         "python -m evaluation run --checkpoint {params.checkpoint} --name {params.name}"
         " --rings {params.rings} --out {params.out} --work {params.work}"
@@ -37,20 +37,19 @@ use rule evaluate as evaluate_late with:
 # One checkpoint at several temperatures, with enough samples for pass@k.
 use rule evaluate as sampling_grid with:
     input:
-        checkpoint=lambda wildcards: (
-            f"{WORKFLOW.grid_checkpoint(wildcards.member)}/manifest.json"
-        ),
-        data=f"{RUN}/data/manifest.json",
-        sandbox=f"{RUN}/build/sandbox.json",
+        checkpoint=lambda wildcards: WORKFLOW.grid_checkpoint(wildcards.member)
+        / MANIFEST,
+        data=RUN.data / MANIFEST,
+        sandbox=RUN.build("sandbox"),
     output:
-        f"{RUN}/grid/{{member}}/summary.json",
+        RUN.grid / "{member}" / SUMMARY,
     log:
-        f"{RUN}/logs/grid_{{member}}.log",
+        RUN.log("grid_{member}"),
     params:
         sections=lambda wildcards: WORKFLOW.grid_sections(wildcards.member),
-        runtime=f"{RUN}/runtime.json",
-        checkpoint=lambda wildcards: WORKFLOW.grid_checkpoint(wildcards.member),
+        runtime=RUNTIME,
+        checkpoint=lambda wildcards: str(WORKFLOW.grid_checkpoint(wildcards.member)),
         name=lambda wildcards: WORKFLOW.grid.stage_of(wildcards.member),
-        rings=f"{RUN}/data",
-        out=lambda wildcards: f"{RUN}/grid/{wildcards.member}",
-        work=lambda wildcards: f"{RUN}/work/grid_{wildcards.member}",
+        rings=str(RUN.data),
+        out=lambda wildcards: str(RUN.grid / wildcards.member),
+        work=lambda wildcards: str(RUN.work(f"grid_{wildcards.member}")),

@@ -27,7 +27,7 @@ Other packages import from these modules:
 - `statistics`: `PairedDifference`, `num_samples_per_question`, `avg_at_k`, `pass_at_k_by_question`,
   `pass_hat_k_by_question`
 - `stored`: `Stored`, `read_record`, `first_problem`, `write_record`
-- `token_table`: `AFTER_TOOL`, `SCHEMA`, `TOKENS`
+- `token_table`: `AFTER_TOOL`, `SCHEMA`
 - `tool_call`: `Status`, `Limits`, `ToolCall`, `ToolError`, `ToolResult`
 - `trajectory`: `StopReason`, `CallKind`, `IdsSource`, `Turn`, `Rollout`
 - `trajectory_files`: `write_parquet`, `read_parquet`, `kept_for_disk`, `write_shard`, `read_shard`

@@ -10,11 +10,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from records.errors import ConfigError
+from records.run_folder import SUMMARY
 from records.stored import Stored, read_record, write_record
 
-SUMMARY = "summary.json"
-"""Written last: an evaluation folder that contains it is finished."""
-SAMPLES = "samples.parquet"
 RING_LABELS = {
     "procedural-numbers": "new numbers",
     "procedural-composition": "known pairs in the other order",

@@ -105,6 +105,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def free_name(path: Path, suffix: str) -> Path:
+    """`.old/NAME-SUFFIX` beside `path`, with a number if that name exists; no folder is ever replaced."""
+    folder = path.parent / ".old"
+    folder.mkdir(exist_ok=True)
+    first = folder / f"{path.name}-{suffix}"
+    number, aside = 1, first
+    while aside.exists():
+        number += 1
+        aside = first.with_name(f"{first.name}-{number}")
+    return aside
+
+
 def sha256_of(path: Path) -> str:
     """Return the digest of a file's bytes, as hexadecimal."""
     with path.open("rb") as file:

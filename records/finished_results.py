@@ -34,8 +34,9 @@ def finished(out: Path, fingerprint: str, asked: Settings, *, overwrite: bool) -
     Raises:
         ConfigError: `out` holds another finished evaluation, other intervals, or files that do not belong together.
     """
-    from records.evaluation import SAMPLES, SUMMARY, EvaluationSummary
+    from records.evaluation import EvaluationSummary
     from records.files import sha256_of
+    from records.run_folder import SAMPLES, SUMMARY
 
     if overwrite or not (out / SUMMARY).exists():
         return None

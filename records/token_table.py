@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-TOKENS = "tokens.parquet"
 SCHEMA = pa.schema(
     [
         ("run", pa.string()),

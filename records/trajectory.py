@@ -54,6 +54,28 @@ class IdsSource(StrEnum):
     """The engine returned text, so the ids are a guess. Entropy and training refuse such rows."""
 
 
+def call_failed(call: CallKind, status: Status | None) -> bool | None:
+    """Return whether a call failed by the model's fault; None for a call that does not count.
+
+    A parse error, an unknown tool, or a status of the program other than ok is a failure. A call that the
+    infrastructure lost and the call of the last allowed turn, which is not run, count as no call.
+
+    Args:
+        call: what the turn asked for.
+        status: of the program; None if none ran.
+
+    >>> [call_failed(kind, None) for kind in CallKind]
+    [None, True, True, None]
+    >>> [call_failed(CallKind.EXECUTED, status) for status in (Status.OK, Status.TIMEOUT, Status.LOST)]
+    [False, True, None]
+    """
+    if call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL):
+        return True
+    if status is None or status.is_infrastructure:
+        return None
+    return status is not Status.OK
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One assistant turn and the result of its tool call."""
@@ -74,19 +96,8 @@ class Turn:
 
     @property
     def failed_call(self) -> bool | None:
-        """Return whether the call failed by the model's fault; None where the turn has no call that counts.
-
-        A parse error, an unknown tool, or a status of the program other than ok is a failure. A call that the
-        infrastructure lost and the call of the last allowed turn, which is not run, count as no call.
-
-        >>> [Turn(text="", start=0, end=1, call=kind).failed_call for kind in CallKind]
-        [None, True, True, None]
-        """
-        if self.call in (CallKind.PARSE_ERROR, CallKind.UNKNOWN_TOOL):
-            return True
-        if self.result is None or self.result.status.is_infrastructure:
-            return None
-        return self.result.status is not Status.OK
+        """Return whether the call failed by the model's fault; None where the turn has no call that counts."""
+        return call_failed(self.call, None if self.result is None else self.result.status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 rule sandbox_check:
     """Isolation layers found on this machine; refuses below the minimum."""
     output:
-        f"{RUN}/build/sandbox.json",
+        RUN.build("sandbox"),
     log:
-        f"{RUN}/logs/sandbox_check.log",
+        RUN.log("sandbox_check"),
     shell:
         "python -m sandbox doctor --json > {output} 2> {log}"
 
@@ -11,11 +11,13 @@ rule sandbox_check:
 rule sandbox_bench:
     """Throughput and latency of the sandbox, a short run."""
     input:
-        f"{RUN}/build/sandbox.json",
+        RUN.build("sandbox"),
     output:
-        f"{RUN}/bench/sandbox.json",
+        RUN.bench("sandbox") / MANIFEST,
     log:
-        f"{RUN}/logs/sandbox_bench.log",
+        RUN.log("sandbox_bench"),
     threads: workflow.cores
+    params:
+        run=str(RUN.root),
     shell:
-        "python -m sandbox bench --quick --json > {output} 2> {log}"
+        "python -m sandbox bench --quick --json --run {params.run} > {log} 2>&1"

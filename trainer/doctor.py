@@ -64,7 +64,7 @@ def _device(config: Config) -> Finding:
 
 
 def _model(config: Config) -> Finding:
-    if config.model.source == "random":
+    if config.model.path is None:
         return Finding(what="model", ok=True, detail="initialised at random, nothing to fetch")
     fault = pretrained_fault(config.model)
     return Finding(what="model", ok=fault is None, detail=fault or f"{config.model.path}")

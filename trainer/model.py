@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 transformers_logging.disable_progress_bar()
 
 
-def use_threads(runtime: RuntimeSection, threads: int) -> None:
+INTEROP_THREADS = 1
+"""torch threads between operations, of which a job runs one at a time."""
+ROPE_THETA = 10000.0
+"""Base of the rotary frequencies of a random model: Qwen3's default in `transformers`."""
+
+
+def use_threads(runtime: RuntimeSection) -> None:
     """Fix both thread counts of torch: they decide the order of additions, hence the bits. Call this first."""
     end_of_imports()
-    torch.set_num_threads(threads)
-    if torch.get_num_interop_threads() != runtime.interop_threads:
-        torch.set_num_interop_threads(runtime.interop_threads)
+    torch.set_num_threads(runtime.threads)
+    if torch.get_num_interop_threads() != INTEROP_THREADS:
+        torch.set_num_interop_threads(INTEROP_THREADS)
     torch.use_deterministic_algorithms(runtime.deterministic)
 
 
@@ -52,8 +58,8 @@ def random_model(section: ModelSection, vocab_size: int, end_id: int, pad_id: in
         num_key_value_heads=section.kv_heads,
         head_dim=section.head_dim,
         max_position_embeddings=section.max_positions,
-        rope_parameters={"rope_type": "default", "rope_theta": section.rope_theta},
-        tie_word_embeddings=section.tie_embeddings,
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
+        tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=end_id,
         pad_token_id=pad_id,

@@ -1,23 +1,25 @@
 rule scheduler_bench:
     """Every scheduling policy on the same simulated workloads, a short run."""
     output:
-        f"{RUN}/bench/scheduler.json",
+        RUN.bench("scheduler") / MANIFEST,
     log:
-        f"{RUN}/logs/scheduler_bench.log",
+        RUN.log("scheduler_bench"),
+    params:
+        run=str(RUN.root),
     shell:
-        "python -m trainer schedule --quick --json > {output} 2> {log}"
+        "python -m trainer schedule --quick --run {params.run} > {log} 2>&1"
 
 
 rule data:
     """Problems of every split, without duplicates between them."""
     output:
-        f"{RUN}/data/manifest.json",
+        RUN.data / MANIFEST,
     log:
-        f"{RUN}/logs/data.log",
+        RUN.log("data"),
     priority: 10
     params:
         sections=WORKFLOW.sections(commands.PREPARE),
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m trainer prepare --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -25,17 +27,17 @@ rule data:
 rule corpus:
     """SFT documents: the teacher's transcripts with real tool results."""
     input:
-        f"{RUN}/data/manifest.json",
-        f"{RUN}/build/sandbox.json",
+        RUN.data / MANIFEST,
+        RUN.build("sandbox"),
     output:
-        f"{RUN}/corpus/manifest.json",
+        RUN.corpus / MANIFEST,
     log:
-        f"{RUN}/logs/corpus.log",
+        RUN.log("corpus"),
     priority: 10
     threads: workflow.cores
     params:
         sections=WORKFLOW.sections(commands.CORPUS),
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m trainer corpus --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -43,15 +45,15 @@ rule corpus:
 rule base:
     """The untrained checkpoint and its tokenizer."""
     input:
-        f"{RUN}/corpus/manifest.json",
+        RUN.corpus / MANIFEST,
     output:
-        f"{RUN}/checkpoints/base/manifest.json",
+        RUN.checkpoint_manifest("base"),
     log:
-        f"{RUN}/logs/base.log",
+        RUN.log("base"),
     priority: 10
     params:
         sections=WORKFLOW.sections(commands.BASE),
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m trainer base --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -59,17 +61,17 @@ rule base:
 rule sft:
     """Non-reasoning SFT; resumes from its working folder."""
     input:
-        f"{RUN}/checkpoints/base/manifest.json",
-        f"{RUN}/corpus/manifest.json",
+        RUN.checkpoint_manifest("base"),
+        RUN.corpus / MANIFEST,
     output:
-        f"{RUN}/checkpoints/sft/manifest.json",
+        RUN.checkpoint_manifest("sft"),
     log:
-        f"{RUN}/logs/sft.log",
+        RUN.log("sft"),
     priority: 10
     threads: WORKFLOW.sft_threads
     params:
         sections=WORKFLOW.sections(commands.SFT),
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m trainer sft --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -83,15 +85,15 @@ for stage in RL_STAGES:
         input:
             WORKFLOW.inputs_of_stage(stage),
         output:
-            f"{RUN}/checkpoints/{stage}/manifest.json",
+            RUN.checkpoint_manifest(stage),
         log:
-            f"{RUN}/logs/{stage}.log",
+            RUN.log(stage),
         priority: 10
-        threads: WORKFLOW.config.runtime.threads.rl
+        threads: WORKFLOW.config.runtime.threads
         params:
             stage=stage,
             sections=WORKFLOW.sections(commands.RL[stage]),
-            runtime=f"{RUN}/runtime.json",
+            runtime=RUNTIME,
         shell:
             "python -m trainer rl --stage {params.stage} --sections {params.sections:q} --runtime {params.runtime}"
             " > {log} 2>&1"
@@ -100,17 +102,17 @@ for stage in RL_STAGES:
 rule hard:
     """Problems that the policy before the filtered stage does not solve in every rollout."""
     input:
-        f"{RUN}/checkpoints/{FILTERED.parent}/manifest.json",
-        f"{RUN}/data/manifest.json",
+        RUN.checkpoint_manifest(FILTERED.parent),
+        RUN.data / MANIFEST,
     output:
-        f"{RUN}/hard/manifest.json",
+        RUN.hard / MANIFEST,
     log:
-        f"{RUN}/logs/hard.log",
+        RUN.log("hard"),
     priority: 10
-    threads: WORKFLOW.config.runtime.threads.eval
+    threads: WORKFLOW.config.runtime.threads
     params:
         sections=WORKFLOW.sections(commands.FILTER),
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m trainer filter-hard --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
 
@@ -118,17 +120,17 @@ rule hard:
 rule origin:
     """An SFT checkpoint beside the run's own, for the ablations."""
     input:
-        f"{RUN}/corpus/manifest.json",
-        f"{RUN}/data/manifest.json",
-        f"{RUN}/build/sandbox.json",
+        RUN.corpus / MANIFEST,
+        RUN.data / MANIFEST,
+        RUN.build("sandbox"),
     output:
-        f"{RUN}/origins/{{origin}}/checkpoints/sft/manifest.json",
+        RUN.origin("{origin}").checkpoint_manifest("sft"),
     log:
-        f"{RUN}/logs/origin_{{origin}}.log",
+        RUN.log("origin_{origin}"),
     threads: WORKFLOW.sft_threads
     params:
         sections=lambda wildcards: WORKFLOW.origin_sections(wildcards.origin),
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m evaluation origin --name {wildcards.origin} --sections {params.sections:q}"
         " --runtime {params.runtime} > {log} 2>&1"
@@ -137,14 +139,14 @@ rule origin:
 rule arm_of_main:
     """The main run's stage 1, summarised as the arm roc_paper with seed 0."""
     input:
-        f"{RUN}/checkpoints/{RL_STAGES[0]}/manifest.json",
-        f"{RUN}/eval/{RL_STAGES[0]}/summary.json",
+        RUN.checkpoint_manifest(RL_STAGES[0]),
+        RUN.summary(RL_STAGES[0]),
     output:
-        f"{RUN}/arms/roc_paper-main-0.json",
+        RUN.arm("roc_paper-main-0"),
     log:
-        f"{RUN}/logs/arm_roc_paper-main-0.log",
+        RUN.log("arm_roc_paper-main-0"),
     params:
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m evaluation arm-of-main --runtime {params.runtime} > {log} 2>&1"
 
@@ -153,19 +155,19 @@ rule arm:
     """One experiment arm: its stages, the sealed test, a summary."""
     input:
         sft=lambda wildcards: WORKFLOW.sft_of(wildcards.origin),
-        data=f"{RUN}/data/manifest.json",
-        sandbox=f"{RUN}/build/sandbox.json",
+        data=RUN.data / MANIFEST,
+        sandbox=RUN.build("sandbox"),
     output:
-        f"{RUN}/arms/{{arm}}-{{origin}}-{{seed}}.json",
+        RUN.arm("{arm}-{origin}-{seed}"),
     log:
-        f"{RUN}/logs/arm_{{arm}}-{{origin}}-{{seed}}.log",
+        RUN.log("arm_{arm}-{origin}-{seed}"),
     priority: 3
-    threads: WORKFLOW.config.runtime.threads.rl
+    threads: WORKFLOW.config.runtime.threads
     params:
         sections=lambda wildcards: WORKFLOW.arm_sections(
             wildcards.arm, wildcards.origin, int(wildcards.seed)
         ),
-        runtime=f"{RUN}/runtime.json",
+        runtime=RUNTIME,
     shell:
         "python -m evaluation arm --name {wildcards.arm} --origin {wildcards.origin} --seed {wildcards.seed}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"
@@ -177,20 +179,20 @@ ruleorder: arm_of_main > arm
 rule score:
     """Entropy, log-prob and rank of every sampled token of some evaluated trajectories."""
     input:
-        checkpoint=f"{RUN}/checkpoints/{{checkpoint}}/manifest.json",
-        summary=f"{RUN}/eval/{{checkpoint}}/summary.json",
+        checkpoint=RUN.checkpoint_manifest("{checkpoint}"),
+        summary=RUN.summary("{checkpoint}"),
     output:
-        f"{RUN}/score/{{checkpoint}}/manifest.json",
+        RUN.score("{checkpoint}") / MANIFEST,
     log:
-        f"{RUN}/logs/score_{{checkpoint}}.log",
+        RUN.log("score_{checkpoint}"),
     priority: 5
-    threads: WORKFLOW.config.runtime.threads.eval
+    threads: WORKFLOW.config.runtime.threads
     params:
         sections=WORKFLOW.sections(commands.SCORE),
-        runtime=f"{RUN}/runtime.json",
-        checkpoint=lambda wildcards: f"{RUN}/checkpoints/{wildcards.checkpoint}",
-        samples=lambda wildcards: f"{RUN}/eval/{wildcards.checkpoint}/samples.parquet",
-        out=lambda wildcards: f"{RUN}/score/{wildcards.checkpoint}",
+        runtime=RUNTIME,
+        checkpoint=lambda wildcards: str(RUN.checkpoint(wildcards.checkpoint)),
+        samples=lambda wildcards: str(RUN.samples(wildcards.checkpoint)),
+        out=lambda wildcards: str(RUN.score(wildcards.checkpoint)),
     shell:
         "python -m trainer score --checkpoint {params.checkpoint} --samples {params.samples} --out {params.out}"
         " --sections {params.sections:q} --runtime {params.runtime} > {log} 2>&1"

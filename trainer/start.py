@@ -28,7 +28,7 @@ def require_start(config: Config, rules: Collection[str]) -> None:
 def _faults(config: Config, rules: set[str]) -> Iterator[str]:
     if "data" in rules:
         yield from source_faults(config.data, config.runtime)
-    if "base" in rules and config.model.source == "pretrained" and (fault := pretrained_fault(config.model)):
+    if "base" in rules and config.model.path is not None and (fault := pretrained_fault(config.model)):
         yield fault
     data = config.runtime.paths.data
     if rules & _EVALUATE and data is not None and not Path(data).is_dir():

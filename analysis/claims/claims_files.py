@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.claims.claims import ClaimVerdict
 from analysis.table_file import save_table
 from records.files import write_json
+from records.run_folder import CLAIMS
 
 COLUMNS = [
     "id",
@@ -33,5 +34,5 @@ COLUMNS = [
 def write_claims(rows: Sequence[ClaimVerdict], out: Path) -> None:
     """Write claims.json with all fields, and claims.csv with those that fit a line."""
     table = [asdict(row) for row in rows]
-    write_json(out / "claims.json", table)
+    write_json(out / CLAIMS, table)
     save_table(pd.DataFrame(table)[COLUMNS], out / "claims.csv")

@@ -33,6 +33,7 @@ from analysis.inputs.runs import Run, find_score
 from analysis.inputs.sample_table import read_sample_table, scored_samples
 from analysis.inputs.samples import read_scored
 from analysis.report.bench_tables import makespan_ratios, sandbox_bench, scheduler_bench
+from config.model import AnalysisSection
 from records.arm_record import ArmRecord
 from records.evaluation import RINGS, Score
 from records.stages import LAST, RL_STAGES
@@ -70,7 +71,7 @@ class Results:
 
 def results_of(
     run: Run,
-    settings: entropy.Settings,
+    settings: AnalysisSection,
     reference: Reference,
     claims: Sequence[e.Claim],
     arms_folder: Path | None = None,
@@ -90,7 +91,9 @@ def results_of(
         sandbox=sandbox_bench(run),
         lengths=_lengths(run, scores, claims),
         stages_s={
-            stage: phases[f"checkpoints/{stage}"] for stage in RL_STAGES if f"checkpoints/{stage}" in phases
+            stage: phases[name]
+            for stage in RL_STAGES
+            if (name := run.folder.checkpoint(stage).relative_to(run.root).as_posix()) in phases
         },
     )
 
@@ -114,11 +117,11 @@ def _lengths(
     return found
 
 
-def measured_on(results: Results, settings: entropy.Settings) -> Measure:
+def measured_on(results: Results, settings: AnalysisSection) -> Measure:
     """Return a `Measure` over results that were read once."""
 
     def measure(claim: e.Claim, confidence: float) -> Effect | Unavailable | None:
-        level = replace(settings, confidence=confidence)
+        level = settings.model_copy(update={"confidence": confidence})
         match claim.endpoint:
             case e.ScoreDifference() as endpoint:
                 return score_difference(results.scores, endpoint, level)
@@ -164,7 +167,7 @@ def measured_on(results: Results, settings: entropy.Settings) -> Measure:
     return measure
 
 
-def compare_scores(a: Score, b: Score, settings: entropy.Settings) -> PairedDifference | None:
+def compare_scores(a: Score, b: Score, settings: AnalysisSection) -> PairedDifference | None:
     """Return B - A paired by question; None when the outcomes of either are not stored."""
     if not set(a.questions) & set(b.questions):
         return None
@@ -202,7 +205,7 @@ def _with_rings(scores: list[Score], score: Score) -> Score:
 
 
 def score_difference(
-    scores: list[Score], endpoint: e.ScoreDifference, settings: entropy.Settings
+    scores: list[Score], endpoint: e.ScoreDifference, settings: AnalysisSection
 ) -> Effect | None:
     """Return the paired difference of two checkpoints of this run."""
     pair = find_pair(scores, endpoint.a, endpoint.b, endpoint.benchmark)
@@ -222,7 +225,7 @@ def _paired_effect(difference: PairedDifference, note: str) -> Effect:
     )
 
 
-def score_share(scores: list[Score], endpoint: e.ScoreShare, settings: entropy.Settings) -> Effect | None:
+def score_share(scores: list[Score], endpoint: e.ScoreShare, settings: AnalysisSection) -> Effect | None:
     """Return the gain up to `at` minus half of the gain up to `end`, paired by question: above 0 if it is most of it.
 
     With s, a, e the outcomes at start, at and end, (a - s) - (e - s) / 2 is a - (s + e) / 2, one number per question.
@@ -371,7 +374,7 @@ def arm_difference(arms: Sequence[ArmRecord], endpoint: e.ArmDifference, confide
     )
 
 
-def _entropy_tokens(run: Run, settings: entropy.Settings) -> pd.DataFrame | None:
+def _entropy_tokens(run: Run, settings: AnalysisSection) -> pd.DataFrame | None:
     files = run.token_files()
     if not files:
         return None
@@ -380,7 +383,7 @@ def _entropy_tokens(run: Run, settings: entropy.Settings) -> pd.DataFrame | None
 
 
 def entropy_contrast(
-    tokens: pd.DataFrame, endpoint: e.EntropyContrast, settings: entropy.Settings
+    tokens: pd.DataFrame, endpoint: e.EntropyContrast, settings: AnalysisSection
 ) -> Effect | Unavailable:
     """Mean entropy between two zones, nats."""
     return _contrast_effect(
@@ -388,7 +391,7 @@ def entropy_contrast(
     )
 
 
-def turn_start_contrast(tokens: pd.DataFrame, settings: entropy.Settings) -> Effect | Unavailable:
+def turn_start_contrast(tokens: pd.DataFrame, settings: AnalysisSection) -> Effect | Unavailable:
     """Reflection against turn starts without a tool response, nats."""
     return _contrast_effect(tokens, entropy_controls.turn_start_contrast(tokens, settings))
 
@@ -408,7 +411,7 @@ def _contrast_effect(
     )
 
 
-def zone_lift(tokens: pd.DataFrame, endpoint: e.ZoneLift, settings: entropy.Settings) -> Effect | Unavailable:
+def zone_lift(tokens: pd.DataFrame, endpoint: e.ZoneLift, settings: AnalysisSection) -> Effect | Unavailable:
     """Lift of a zone over the top share of tokens, minus 1."""
     found = entropy_controls.zone_lift(tokens, endpoint.zone, settings)
     if found is None:
@@ -423,11 +426,11 @@ def zone_lift(tokens: pd.DataFrame, endpoint: e.ZoneLift, settings: entropy.Sett
     )
 
 
-def lexical_lift(tokens: pd.DataFrame, endpoint: e.LexicalLift, settings: entropy.Settings) -> Effect | None:
+def lexical_lift(tokens: pd.DataFrame, endpoint: e.LexicalLift, settings: AnalysisSection) -> Effect | None:
     """Return the high share among listed words minus that of the whole zone, per question with such words."""
     high = entropy.mark_high(tokens, settings.top_entropy_frac)
     label = entropy.lexical(tokens, reflection=endpoint.list == "reflection")
-    inside = entropy.zones(tokens, settings.reflection_window) == endpoint.list
+    inside = entropy.zones(tokens) == endpoint.list
     whole = high[inside].groupby(tokens["problem"]).mean()
     listed = high[inside & label].groupby(tokens["problem"]).mean()
     shared = sorted(set(whole.index) & set(listed.index))

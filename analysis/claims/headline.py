@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.claims.effects import compare_scores, find_pair
-from analysis.entropy.entropy import Settings
 from analysis.inputs.runs import CONTROLS, find_score
+from config.model import AnalysisSection
 from records.evaluation import POOLED, RING_LABELS, RINGS, Score
 from records.stages import ENDS, LAST
 
@@ -20,7 +20,7 @@ CONTROL_LABELS = {
 
 
 def difference_rows(
-    scores: list[Score], settings: Settings, a: str = ENDS[0], b: str = ENDS[1]
+    scores: list[Score], settings: AnalysisSection, a: str = ENDS[0], b: str = ENDS[1]
 ) -> list[dict[str, Any]]:
     """Return one row per ring with both checkpoints: levels, paired difference, interval, p."""
     rows = []

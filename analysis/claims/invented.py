@@ -17,8 +17,9 @@ import pandas as pd
 from analysis.claims import endpoints as e
 from analysis.claims.claims import Effect, Verdict, decide, reachable
 from analysis.claims.effects import Results, measured_on
-from analysis.entropy.entropy import Settings, lexical, zones
+from analysis.entropy.entropy import lexical, zones
 from analysis.inputs.reference import Reference
+from config.model import AnalysisSection
 from records.arm_record import ArmRecord
 from records.evaluation import Score
 
@@ -35,7 +36,7 @@ SIZE = 0.4
 Rng = np.random.Generator
 
 
-def reached(claim: e.Claim, reference: Reference, settings: Settings) -> frozenset[Verdict]:
+def reached(claim: e.Claim, reference: Reference, settings: AnalysisSection) -> frozenset[Verdict]:
     """The verdicts of a claim over all invented cases."""
     verdicts = set()
     # One null in twenty is off 0 by chance, so there are three.
@@ -53,7 +54,7 @@ def lacking(claim: e.Claim, found: frozenset[Verdict]) -> frozenset[Verdict]:
 
 
 def _case(
-    claim: e.Claim, size: float, reference: Reference, settings: Settings, rng: Rng
+    claim: e.Claim, size: float, reference: Reference, settings: AnalysisSection, rng: Rng
 ) -> tuple[e.Claim, Results]:
     """Results with an effect of this size; for a claim about published numbers, the claim with other numbers."""
     none = Results(reference=reference)
@@ -147,7 +148,7 @@ _TURNS = (("reason", 20, 0, False), ("tool_call", 10, 0, False), ("reason", 20, 
 def _tokens(
     endpoint: e.EntropyContrast | e.TurnStartContrast | e.ZoneLift | e.LexicalLift,
     size: float,
-    settings: Settings,
+    settings: AnalysisSection,
     rng: Rng,
 ) -> pd.DataFrame:
     """Forty questions with one trajectory each; the effect is on the tokens that the endpoint is about."""
@@ -166,7 +167,7 @@ def _tokens(
                 )  # fmt: skip
                 index += 1
     frame = pd.DataFrame(rows)
-    zone = zones(frame, settings.reflection_window)
+    zone = zones(frame)
     match endpoint:
         case e.EntropyContrast():
             about = zone == endpoint.b

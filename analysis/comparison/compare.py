@@ -16,11 +16,11 @@ import pandas as pd
 
 from analysis.claims.multiplicity import holm
 from analysis.comparison.identity import Factor, identity_rows, prompt_factors, reasons, short
-from analysis.entropy.entropy import Settings
 from analysis.inputs.evaluation import CheckedEvaluation, read_evaluation
 from analysis.inputs.lineage import require_own
 from analysis.inputs.runs import Run, find_score
 from analysis.inputs.sample_table import KEY, graded, scored_samples
+from config.model import AnalysisSection
 from records.errors import ConfigError
 from records.evaluation import Score
 from records.statistics import paired_difference
@@ -38,7 +38,7 @@ SHOWN_FACTORS = 12
 
 
 def compare_runs(
-    a: Run, b: Run, checkpoint: str, settings: Settings, *, margin: float, allow_mismatch: bool = False
+    a: Run, b: Run, checkpoint: str, settings: AnalysisSection, *, margin: float, allow_mismatch: bool = False
 ) -> dict[str, Any]:
     """Compare every benchmark of a checkpoint that both runs evaluated.
 
@@ -88,7 +88,7 @@ def compare_runs(
 
 
 def _folder(run: Run, checkpoint: str) -> Path:
-    folder = run.root / "eval" / checkpoint
+    folder = run.folder.evaluation(checkpoint)
     if folder not in run.evaluations():
         known = ", ".join(path.name for path in run.evaluations()) or "none"
         raise ConfigError(
@@ -133,7 +133,7 @@ def _other_questions(pairs: Sequence[tuple[Score, Score]]) -> list[str]:
     return found
 
 
-def _benchmark_row(left: Score, right: Score, settings: Settings) -> dict[str, Any]:
+def _benchmark_row(left: Score, right: Score, settings: AnalysisSection) -> dict[str, Any]:
     difference = paired_difference(
         left.questions,
         right.questions,

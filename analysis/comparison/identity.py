@@ -19,7 +19,7 @@ ABSENT = "not recorded"
 BLOCKING_KEYS = frozenset(
     {
         "eval.top_p", "eval.max_prompt", "eval.max_response", "eval.max_turns",
-        "rollout.system", "rollout.tool.name", "rollout.tool.state", "rollout.tool.own", "rollout.tool.response_chars",
+        "rollout.system", "rollout.tool.name", "rollout.tool.state", "rollout.tool.response_chars",
         "sandbox.cpu_s", "sandbox.wall_s", "sandbox.memory_mib", "sandbox.output_bytes", "sandbox.preload",
     }
 )  # fmt: skip
@@ -50,8 +50,8 @@ def identity_rows(a: Run, b: Run, left: CheckedEvaluation, right: CheckedEvaluat
     factors = [
         Factor(
             what="data digest",
-            a=_known(a.manifest_digest("data")),
-            b=_known(b.manifest_digest("data")),
+            a=_known(a.manifest_digest(a.folder.data)),
+            b=_known(b.manifest_digest(b.folder.data)),
             blocks=True,
         ),
         _of_summary("grading policies", "policies", left, right, blocks=True),

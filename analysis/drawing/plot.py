@@ -12,10 +12,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.drawing import style
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.table_file import save_table
+from config.model import AnalysisSection
 
 
 class Section(StrEnum):
@@ -42,12 +42,12 @@ class Plot:
     """Describes the data and how to read the drawing; names the corresponding figure of the paper."""
     absent: str
     """Reason shown where there is no data."""
-    table: Callable[[Run, Settings, Reference], pd.DataFrame]
+    table: Callable[[Run, AnalysisSection, Reference], pd.DataFrame]
     """The plotted data; empty when the run does not hold it."""
     draw: Callable[[pd.DataFrame], Figure]
 
 
-def write(plot: Plot, run: Run, settings: Settings, reference: Reference, out: Path) -> dict[str, Any]:
+def write(plot: Plot, run: Run, settings: AnalysisSection, reference: Reference, out: Path) -> dict[str, Any]:
     """Write the CSV and the three pictures; return the figure's row of the manifest."""
     table = plot.table(run, settings, reference)
     save_table(table, out / "data" / f"{plot.name}.csv")

@@ -3,6 +3,6 @@
 Other packages import from these modules:
 
 - `controls`: `NotAvailable`, `position_in_turn`, `guarded_contrast`
-- `entropy`: `Settings`, `choose_trajectories`, `profile`
+- `entropy`: `choose_trajectories`, `profile`
 - `entropy_files`: `write_study`
 """

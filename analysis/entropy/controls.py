@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.entropy.entropy import REASONING, Settings, contrast_of, mark_high, zone_contrast, zones
+from analysis.entropy.entropy import (
+    REASONING,
+    REFLECTION_WINDOW,
+    contrast_of,
+    mark_high,
+    zone_contrast,
+    zones,
+)
 from analysis.inputs.samples import TRAJECTORY
+from config.model import AnalysisSection
 from records import statistics
 
 MIN_QUESTIONS = 5
@@ -36,20 +44,20 @@ def position_in_turn(tokens: pd.DataFrame) -> pd.Series:
 
 
 def guarded_contrast(
-    tokens: pd.DataFrame, a: str, b: str, settings: Settings
+    tokens: pd.DataFrame, a: str, b: str, settings: AnalysisSection
 ) -> dict[str, Any] | NotAvailable:
     """Return mean entropy in zone b minus zone a, unless one of them holds only starts of first turns.
 
     Reasoning wholly within the first W tokens of a turn is no 'other reasoning': the difference would compare two kinds
     of turn start.
     """
-    zone = zones(tokens, settings.reflection_window)
+    zone = zones(tokens)
     for name in (a, b):
         if name == "forking":
-            beyond = (zone == name) & (position_in_turn(tokens) >= settings.reflection_window)
+            beyond = (zone == name) & (position_in_turn(tokens) >= REFLECTION_WINDOW)
             if tokens["problem"][beyond].nunique() < MIN_QUESTIONS:
                 return NotAvailable(
-                    f"reasoning outside the first {settings.reflection_window} tokens of a turn is found in "
+                    f"reasoning outside the first {REFLECTION_WINDOW} tokens of a turn is found in "
                     f"{tokens['problem'][beyond].nunique()} questions; {MIN_QUESTIONS} are needed"
                 )
     found = zone_contrast(tokens, zone, a, b, settings)
@@ -58,14 +66,14 @@ def guarded_contrast(
     return found
 
 
-def turn_start_contrast(tokens: pd.DataFrame, settings: Settings) -> dict[str, Any] | NotAvailable:
+def turn_start_contrast(tokens: pd.DataFrame, settings: AnalysisSection) -> dict[str, Any] | NotAvailable:
     """Return reflection minus the same positions of later turns without a tool response, paired by question.
 
     Both are starts of later turns, so they differ only by the tool's answer. The difference is taken position by
     position: one side may be short, and entropy falls along a turn.
     """
     place = position_in_turn(tokens)
-    near = tokens["segment"].isin(REASONING) & (place < settings.reflection_window)
+    near = tokens["segment"].isin(REASONING) & (place < REFLECTION_WINDOW)
     answered = near & tokens["distance"].notna()
     control = near & tokens["distance"].isna() & (tokens["turn"] > 0)
     if not control.any():
@@ -92,7 +100,7 @@ CONTRASTS = (("forking", "reflection"), ("coding", "forking"))
 """Zones a and b whose mean entropies are compared, b minus a."""
 
 
-def contrasts_of(tokens: pd.DataFrame, settings: Settings) -> dict[str, list[dict[str, Any]]]:
+def contrasts_of(tokens: pd.DataFrame, settings: AnalysisSection) -> dict[str, list[dict[str, Any]]]:
     """Return the content of entropy.json: contrasts, contrasts that are not available with the reason, controls."""
     found = {pair: guarded_contrast(tokens, *pair, settings) for pair in CONTRASTS}
     return {
@@ -106,12 +114,12 @@ def contrasts_of(tokens: pd.DataFrame, settings: Settings) -> dict[str, list[dic
     }
 
 
-def controls(tokens: pd.DataFrame, settings: Settings) -> list[dict[str, Any]]:
+def controls(tokens: pd.DataFrame, settings: AnalysisSection) -> list[dict[str, Any]]:
     """Return every control of reflection against other reasoning, with its numbers or the reason for their absence."""
-    zone = zones(tokens, settings.reflection_window)
+    zone = zones(tokens)
     start = (
         (zone == "forking") & tokens["distance"].isna() & (tokens["turn"] == 0)
-        & (position_in_turn(tokens) < settings.reflection_window)
+        & (position_in_turn(tokens) < REFLECTION_WINDOW)
     )  # fmt: skip
     if bool(((zone == "forking") == start).all()):
         first: dict[str, Any] | NotAvailable = NotAvailable(
@@ -131,14 +139,14 @@ def _row(name: str, found: Mapping[str, Any] | NotAvailable) -> dict[str, Any]:
     return head | {"available": True, **found}
 
 
-def zone_lift(tokens: pd.DataFrame, zone: str, settings: Settings) -> dict[str, float] | None:
+def zone_lift(tokens: pd.DataFrame, zone: str, settings: AnalysisSection) -> dict[str, float] | None:
     """Return how over-represented a zone is among the high-entropy tokens: lift, interval, bootstrap p against 1.
 
     Lift is the zone's share of high tokens over the share of high tokens overall (`analysis.entropy.entropy.shares`).
     p is twice the smaller share of resamples of questions on one side of 1, counting one more, so it is never 0.
     """
     high = mark_high(tokens, settings.top_entropy_frac).to_numpy()
-    inside = (zones(tokens, settings.reflection_window) == zone).to_numpy()
+    inside = (zones(tokens) == zone).to_numpy()
     if not inside.any() or not high.any():
         return None
     codes, questions = pd.factorize(tokens["problem"], sort=True)

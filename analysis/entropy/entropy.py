@@ -14,7 +14,7 @@ dependent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,7 @@ import pandas as pd
 from analysis.entropy.agreement import cliffs_delta, cohen_kappa, jaccard
 from analysis.entropy.lexicon import label_tokens
 from analysis.inputs.samples import TRAJECTORY
+from config.model import AnalysisSection
 from records import statistics
 
 REASONING = frozenset({"reason", "post_tool_reasoning"})
@@ -38,19 +39,11 @@ PROFILE_MIN_QUESTIONS = 5
 MIN_COUNT = 5
 """Tokens rarer than this are not in the list of tokens with the highest and lowest mean entropy."""
 
+REFLECTION_WINDOW = 12
+"""First so many reasoning tokens after a tool response count as reflection; the paper names no number, `sweeps` tries
+others."""
+
 Floats = statistics.Floats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The analysis section of the configuration, as far as the entropy study uses it."""
-
-    top_entropy_frac: float = 0.2
-    num_trajectories: int = 64
-    reflection_window: int = 12
-    bootstrap_draws: int = 2000
-    confidence: float = 0.95
-    seed: int = 0
 
 
 def choose_trajectories(tokens: pd.DataFrame, num: int, seed: int) -> pd.DataFrame:
@@ -86,7 +79,7 @@ def mark_high_shared(tokens: pd.DataFrame, frac: float) -> pd.Series:
     return pd.Series(high, index=tokens.index)
 
 
-def zones(tokens: pd.DataFrame, window: int) -> pd.Series:
+def zones(tokens: pd.DataFrame, window: int = REFLECTION_WINDOW) -> pd.Series:
     """Return the zone of each token, independent of its entropy: forking, reflection, coding, answer or other.
 
     `distance` counts tokens since the last tool response; 0 is the first token after it.
@@ -101,7 +94,9 @@ def zones(tokens: pd.DataFrame, window: int) -> pd.Series:
     return zone
 
 
-def shares(tokens: pd.DataFrame, high: pd.Series, group: pd.Series, settings: Settings) -> pd.DataFrame:
+def shares(
+    tokens: pd.DataFrame, high: pd.Series, group: pd.Series, settings: AnalysisSection
+) -> pd.DataFrame:
     """Per group: its share of all tokens, of high tokens, and their ratio (lift) with a question-clustered interval.
 
     Lift 1 means the group is as uncertain as the average token; a share of high tokens alone decides nothing, because
@@ -149,7 +144,7 @@ def _quantiles(drawn: Floats, confidence: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def profile(tokens: pd.DataFrame, settings: Settings, length: int = PROFILE_LENGTH) -> pd.DataFrame:
+def profile(tokens: pd.DataFrame, settings: AnalysisSection, length: int = PROFILE_LENGTH) -> pd.DataFrame:
     """Mean entropy of reasoning tokens against their distance from the tool response, split by its status.
 
     The series `first_turn` is the control: reasoning tokens of the first turn at the same distance from the start of
@@ -169,7 +164,7 @@ def profile(tokens: pd.DataFrame, settings: Settings, length: int = PROFILE_LENG
 
 
 def _profile_series(
-    table: pd.DataFrame, column: str, name: str, settings: Settings, length: int
+    table: pd.DataFrame, column: str, name: str, settings: AnalysisSection, length: int
 ) -> pd.DataFrame:
     columns = ["series", "distance", "mean", "low", "high", "num_tokens", "num_questions"]
     table = table[table[column] < length]
@@ -194,7 +189,7 @@ def _profile_series(
 
 
 def zone_contrast(
-    tokens: pd.DataFrame, zone: pd.Series, a: str, b: str, settings: Settings
+    tokens: pd.DataFrame, zone: pd.Series, a: str, b: str, settings: AnalysisSection
 ) -> dict[str, Any] | None:
     """Mean entropy in zone b minus zone a, paired by question; None when no question has both.
 
@@ -214,7 +209,9 @@ def zone_contrast(
     return contrast_of(both[a], both[b], a, b, settings)
 
 
-def contrast_of(left: pd.Series, right: pd.Series, a: str, b: str, settings: Settings) -> dict[str, Any]:
+def contrast_of(
+    left: pd.Series, right: pd.Series, a: str, b: str, settings: AnalysisSection
+) -> dict[str, Any]:
     """Right minus left, one mean per question on each side, both in the same order of questions."""
     difference = statistics.paired_difference(
         {str(q): [x] for q, x in left.items()},
@@ -227,11 +224,11 @@ def contrast_of(left: pd.Series, right: pd.Series, a: str, b: str, settings: Set
     return {"a": a, "b": b, **asdict(difference), "cliffs_delta": delta}
 
 
-def sweeps(tokens: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+def sweeps(tokens: pd.DataFrame, settings: AnalysisSection) -> pd.DataFrame:
     """Return the lift of each zone for every threshold, window and kind of threshold, to show which choice matters."""
     rows = []
-    grid = [("own", frac, settings.reflection_window) for frac in THRESHOLDS]
-    grid += [("shared", frac, settings.reflection_window) for frac in THRESHOLDS]
+    grid = [("own", frac, REFLECTION_WINDOW) for frac in THRESHOLDS]
+    grid += [("shared", frac, REFLECTION_WINDOW) for frac in THRESHOLDS]
     grid += [("own", settings.top_entropy_frac, window) for window in WINDOWS]
     for kind, frac, window in dict.fromkeys(grid):
         high = mark_high(tokens, frac) if kind == "own" else mark_high_shared(tokens, frac)
@@ -240,13 +237,13 @@ def sweeps(tokens: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def label_agreement(tokens: pd.DataFrame, high: pd.Series, window: int) -> pd.DataFrame:
+def label_agreement(tokens: pd.DataFrame, high: pd.Series) -> pd.DataFrame:
     """Return the agreement of word lists with entropy among reasoning tokens.
 
     precision: share of labelled tokens that are high; recall: share of high tokens that are labelled; lift:
     precision over the share of high tokens; kappa: agreement beyond chance.
     """
-    zone = zones(tokens, window)
+    zone = zones(tokens)
     rows = []
     for name in ("forking", "reflection"):
         label = lexical(tokens, reflection=name == "reflection")
@@ -310,7 +307,9 @@ def quantile_table(by_checkpoint: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def stage_changes(by_checkpoint: Mapping[str, pd.DataFrame], settings: Settings) -> list[dict[str, Any]]:
+def stage_changes(
+    by_checkpoint: Mapping[str, pd.DataFrame], settings: AnalysisSection
+) -> list[dict[str, Any]]:
     """Each checkpoint against the one before: change of mean entropy paired by question, and top-set overlap.
 
     Overlap (Jaccard of the high sets) exists only where both scored the same text; other pairs hold null.
@@ -352,7 +351,7 @@ def _same_text(left: pd.DataFrame, right: pd.DataFrame, frac: float) -> dict[str
     return {"same_text": True, "top_overlap": jaccard(sets[0], sets[1]), "token_change_mean": change}
 
 
-def study(tokens: pd.DataFrame, settings: Settings) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+def study(tokens: pd.DataFrame, settings: AnalysisSection) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Run the whole study of one checkpoint's token table.
 
     Returns:
@@ -360,17 +359,17 @@ def study(tokens: pd.DataFrame, settings: Settings) -> tuple[dict[str, Any], dic
     """
     chosen = choose_trajectories(tokens, settings.num_trajectories, settings.seed)
     high = mark_high(chosen, settings.top_entropy_frac)
-    zone = zones(chosen, settings.reflection_window)
+    zone = zones(chosen)
     tables = {
         "classes": shares(chosen, high, zone, settings),
         "segments": shares(chosen, high, chosen["segment"].astype(str), settings),
         "profile": profile(chosen, settings),
         "sweeps": sweeps(chosen, settings),
-        "lexical": label_agreement(chosen, high, settings.reflection_window),
+        "lexical": label_agreement(chosen, high),
         "tokens": extreme_tokens(chosen),
     }
     numbers: dict[str, Any] = {
-        "settings": asdict(settings),
+        "settings": settings.model_dump() | {"reflection_window": REFLECTION_WINDOW},
         "entropy_source": "full vocabulary, T = 1, nats",
         "num_trajectories": len(chosen[TRAJECTORY].drop_duplicates()),
         "num_questions": int(chosen["problem"].nunique()),

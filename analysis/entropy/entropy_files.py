@@ -11,11 +11,13 @@ from analysis.inputs.finite import finite
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored, read_turns
 from analysis.table_file import save_table
+from config.model import AnalysisSection
 from records.errors import ConfigError
 from records.files import write_json, write_text
+from records.run_folder import ENTROPY
 
 
-def write_study(run: Run, settings: entropy.Settings, checkpoint: str | None, out: Path) -> Path:
+def write_study(run: Run, settings: AnalysisSection, checkpoint: str | None, out: Path) -> Path:
     """Study one checkpoint, compare the stages, write everything into `out`; returns entropy.json.
 
     Raises:
@@ -40,5 +42,5 @@ def write_study(run: Run, settings: entropy.Settings, checkpoint: str | None, ou
     for name, table in tables.items():
         save_table(table, out / f"{name}.csv")
     write_text(out / "trace.html", page)
-    write_json(out / "entropy.json", finite(numbers))
-    return out / "entropy.json"
+    write_json(out / ENTROPY, finite(numbers))
+    return out / ENTROPY

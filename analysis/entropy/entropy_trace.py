@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.entropy.entropy import Settings, mark_high, zones
+from analysis.entropy.entropy import REFLECTION_WINDOW, mark_high, zones
 from analysis.inputs.samples import PRIVATE, TRAJECTORY
 from analysis.report.page import render
+from config.model import AnalysisSection
 
 KINDS = (
     ("A correct answer after a failed tool call", "error", True),
@@ -51,7 +52,10 @@ def choose_traces(tokens: pd.DataFrame, seed: int) -> list[tuple[str, Key]]:
 
 
 def trace_page(
-    tokens: pd.DataFrame, settings: Settings, responses: Mapping[tuple[str, str, int, int], str], run: str
+    tokens: pd.DataFrame,
+    settings: AnalysisSection,
+    responses: Mapping[tuple[str, str, int, int], str],
+    run: str,
 ) -> str:
     """Render the page.
 
@@ -66,7 +70,14 @@ def trace_page(
         rows = tokens[(tokens[TRAJECTORY] == list(key)).all(axis=1)]
         traces.append(_trace(title, key, rows, settings, responses))
     checkpoint = str(tokens["checkpoint"].iloc[0])
-    return render("trace.html", run=run, checkpoint=checkpoint, traces=traces, settings=settings)
+    return render(
+        "trace.html",
+        run=run,
+        checkpoint=checkpoint,
+        traces=traces,
+        settings=settings,
+        reflection_window=REFLECTION_WINDOW,
+    )
 
 
 def responses_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str, int, int], str]:
@@ -91,11 +102,11 @@ def _trace(
     title: str,
     key: Key,
     rows: pd.DataFrame,
-    settings: Settings,
+    settings: AnalysisSection,
     responses: Mapping[tuple[str, str, int, int], str],
 ) -> dict[str, Any]:
     high = mark_high(rows, settings.top_entropy_frac)
-    zone = zones(rows, settings.reflection_window)
+    zone = zones(rows)
     # Share of the trajectory's tokens with higher entropy: the slider compares with it.
     rank = rows["entropy"].rank(ascending=False, method="first") / len(rows)
     share = {i: float(value) for i, value in rank.items()}

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from analysis.drawing import style
-from analysis.entropy.entropy import Settings
 from analysis.experiments import doses, pass_at_k
 from analysis.experiments.arms import (
     MAIN_ARMS,
@@ -30,9 +29,11 @@ from analysis.report.report import inline_svg
 from analysis.table_file import save_table
 from analysis.tables.arms import cell, cost_grid, endpoint_grid, pair_grid
 from analysis.tables.grid import DASH, Grid, write
+from config.model import AnalysisSection
 from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from records.files import write_text
+from records.run_folder import PAGE
 
 BASELINE = "roc_paper"
 FAILED = "tool_error_frac_correct"
@@ -43,7 +44,7 @@ CLIPPED = ("roc_paper", "updates_8", "updates_8_clip_020")
 
 
 def write_ablations(
-    records: Sequence[ArmRecord], passes: pd.DataFrame, settings: Settings, out: Path, name: str
+    records: Sequence[ArmRecord], passes: pd.DataFrame, settings: AnalysisSection, out: Path, name: str
 ) -> Path:
     """Write index.html, its figures, tables and one CSV of all endpoints into `out`; returns the page.
 
@@ -107,7 +108,7 @@ def write_ablations(
         figures=figures,
         confidence=settings.confidence,
     )
-    path = out / "index.html"
+    path = out / PAGE
     write_text(path, page)
     return path
 

@@ -14,18 +14,19 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from analysis.drawing import style
-from analysis.entropy.entropy import Settings
 from analysis.inputs.evaluation import read_evaluation
 from analysis.tables.grid import DASH, Grid
+from config.model import AnalysisSection
 from records.errors import ConfigError
-from records.evaluation import POOLED, RINGS, SUMMARY, Score
+from records.evaluation import POOLED, RINGS, Score
+from records.run_folder import SUMMARY
 from records.stages import CHECKPOINTS
 from records.statistics import num_samples_per_question, pass_at_k_by_question, score_interval
 
 COLUMNS = ("member", "benchmark", "temperature", "k", "value", "low", "high", "num_questions")
 
 
-def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
+def table_of(stored: Path, settings: AnalysisSection) -> pd.DataFrame:
     """Return one row per member, ring, temperature and k; empty when nothing is stored.
 
     Args:
@@ -60,14 +61,15 @@ def table_of(stored: Path, settings: Settings) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def pass_rows(member: str, score: Score, settings: Settings) -> list[dict[str, object]]:
+def pass_rows(member: str, score: Score, settings: AnalysisSection) -> list[dict[str, object]]:
     """Return pass@k of one score's outcomes for k = 1, 2, 4, ... with intervals over questions.
 
+    >>> from config.resolve import resolve
     >>> from records.evaluation import Score
     >>> score = Score(checkpoint="sft", benchmark="procedural", metric="avg@2", temperature=1.0, control="none",
     ...               value=0.5, low=0.0, high=1.0, num_questions=2, num_samples=4, grader="strict",
     ...               questions={"a": [1, 0], "b": [1, 0]})
-    >>> [(row["k"], row["value"]) for row in pass_rows("sft", score, Settings())]
+    >>> [(row["k"], row["value"]) for row in pass_rows("sft", score, resolve().analysis)]
     [(1, 0.5), (2, 1.0)]
     """
     most = num_samples_per_question(score.questions)

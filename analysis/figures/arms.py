@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.experiments.arms import AXES, MAIN_ARMS, curve_table, read_run_arms
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from config.model import AnalysisSection
 from records.arm_record import ArmRecord
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """One row per arm, run and step."""
     return table_of(read_run_arms(run))
 

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from config.model import AnalysisSection
 
 AXES = (
     ("step", "RL steps"),
@@ -19,7 +19,7 @@ AXES = (
 )
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """One row per step: accuracy and the cumulative cost in each unit that is stored."""
     metrics = run.metrics()
     if "accuracy" not in metrics:

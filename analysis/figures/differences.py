@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from analysis.claims.headline import control_rows, difference_rows
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from config.model import AnalysisSection
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """Differences (kind difference) and levels of the controls (kind level)."""
     scores = run.scores()
     rows = [{"kind": "difference", **row} for row in difference_rows(scores, settings)]

@@ -8,16 +8,17 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import REASONING, Settings, choose_trajectories
+from analysis.entropy.entropy import REASONING, choose_trajectories
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored
+from config.model import AnalysisSection
 
 BINS = 40
 GROUPS = (("reasoning", style.BLUE), ("tool call", style.ORANGE), ("answer", style.GREEN))
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """Counts per bin and segment of the last scored checkpoint, with the top-share threshold."""
     files = run.token_files()
     if not files:

@@ -7,10 +7,11 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings, choose_trajectories, profile
+from analysis.entropy.entropy import choose_trajectories, profile
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_scored
+from config.model import AnalysisSection
 
 LINES = (
     ("first_turn", "start of the first turn (control)", style.MUTED),
@@ -19,7 +20,7 @@ LINES = (
 )
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """The profile of each scored checkpoint."""
     frames = []
     for checkpoint in run.token_files():

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from config.model import AnalysisSection
 from records.data_card import CARD, DataCard
 from records.manifest import REMEDY
 from records.run_folder import RunFolder
@@ -18,7 +18,7 @@ from records.stored import read_record
 COLUMNS = ["part", "step", "removed", "left", "sources", "non_commercial"]
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """One row per rule, in the order in which the rules apply."""
     path = RunFolder(run.root).data / CARD
     if not path.is_file():

@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.report.bench_tables import scheduler_bench, scheduler_rows
+from config.model import AnalysisSection
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """Return makespans, also relative to the suite's policy and to the lower bound."""
     return scheduler_rows(scheduler_bench(run))
 

@@ -9,16 +9,16 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
+from config.model import AnalysisSection
 from records.evaluation import RING_LABELS, RINGS
 from records.stages import CHECKPOINTS
 
 PUBLISHED = (("aime24", "AIME24 (published)"), ("aime25", "AIME25 (published)"))
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """Rows of this run (source measured, with intervals) and of the paper (source published, without)."""
     scores = run.scores()
     rows = []

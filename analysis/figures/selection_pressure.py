@@ -7,15 +7,15 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from config.model import AnalysisSection
 
 PENALTY = (("p_total_pos_before", "before selection"), ("p_total_pos_after", "after selection"))
 GROUPS = (("groups_all_right_frac", "all rollouts right"), ("groups_all_wrong_frac", "all rollouts wrong"))
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """One row per step."""
     metrics = run.metrics()
     columns = [name for name, _ in (*PENALTY, *GROUPS) if name in metrics]

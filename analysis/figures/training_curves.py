@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from analysis.drawing import style
 from analysis.drawing.plot import Plot, Section
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from config.model import AnalysisSection
 
 PANELS = (
     ("Accuracy of raw rollouts", (("accuracy", "all rollouts"),), True),
@@ -27,7 +27,7 @@ PANELS = (
 )
 
 
-def table(run: Run, settings: Settings, reference: Reference) -> pd.DataFrame:
+def table(run: Run, settings: AnalysisSection, reference: Reference) -> pd.DataFrame:
     """One row per step: the metrics of the four panels."""
     metrics = run.metrics()
     columns = [name for _, lines, _ in PANELS for name, _ in lines if name in metrics]

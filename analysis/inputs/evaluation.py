@@ -16,8 +16,9 @@ import pandas as pd
 
 from analysis.inputs.sample_table import KEY, read_sample_table
 from records.errors import ConfigError
-from records.evaluation import POOLED, RINGS, SAMPLES, SUMMARY, EvaluationSummary, Outcomes, Score
+from records.evaluation import POOLED, RINGS, EvaluationSummary, Outcomes, Score
 from records.files import require_digest
+from records.run_folder import SAMPLES, SUMMARY
 from records.statistics import pass_at_k_by_question, pass_hat_k_by_question
 from records.verdict import VerdictKind, reward_of
 

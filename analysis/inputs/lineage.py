@@ -13,10 +13,8 @@ from analysis.inputs.evaluation import CheckedEvaluation, check_published, read_
 from analysis.inputs.runs import Run
 from records.errors import ConfigError
 from records.files import read_json, require_digest, sha256_of, write_json
-from records.manifest import MANIFEST, Manifest
-
-LINEAGE = "run.json"
-"""Next to the outputs; it holds values that depend on the clock, such as digests of measured seconds."""
+from records.manifest import MANIFEST, RUN, Manifest
+from records.run_folder import SAMPLES, SUMMARY
 
 
 def check_run(run: Run) -> None:
@@ -38,24 +36,24 @@ def require_own(run: Run, found: CheckedEvaluation) -> None:
     Raises:
         ConfigError: It is of another run or checkpoint.
     """
-    path = found.folder / "summary.json"
+    path = found.folder / SUMMARY
     checkpoint, name = (str(found.samples[column].iloc[0]) for column in ("checkpoint", "run"))
     if run.facts.get("run", name) != name:
         raise ConfigError(
-            f"{found.folder / 'samples.parquet'}: samples of run {name}, but {run.root / 'run.json'} is of run "
+            f"{found.folder / SAMPLES}: samples of run {name}, but {run.folder.facts} is of run "
             f"{run.facts['run']}; put the right file back"
         )
     manifest = run.manifest(checkpoint)
     if manifest is not None and found.summary.checkpoint_digest != manifest.digest:
         raise ConfigError(
-            f"{path}: evaluated another checkpoint than {run.root / 'checkpoints' / checkpoint}; evaluate {checkpoint} "
+            f"{path}: evaluated another checkpoint than {run.folder.checkpoint(checkpoint)}; evaluate {checkpoint} "
             "again"
         )
 
 
 def _check_data(run: Run) -> None:
     """Check the problem files against their manifest; an absent file was not read."""
-    folder = run.root / "data"
+    folder = run.folder.data
     if not (folder / MANIFEST).exists():
         return
     for name, expected in Manifest.load(folder).files.items():
@@ -63,22 +61,21 @@ def _check_data(run: Run) -> None:
             require_digest(folder / name, expected, folder / MANIFEST, "prepare the data again")
 
 
-STORED = (
-    "eval/*/summary.json",
-    "metrics/*.jsonl",
-    "score/*/manifest.json",
-    "bench/*.json",
-    "data/manifest.json",
-)
-READ_BY = {"entropy": ("score/*/manifest.json",), "claims": STORED, "figures": STORED}
-"""Inputs of each command, for which it waits; later results of other jobs do not change its output."""
-
-
 def inputs_of(run: Run, command: str) -> dict[str, str]:
-    """Return the digest of every stored result that a command of the analysis reads."""
-    paths = [path for pattern in READ_BY[command] for path in run.root.glob(pattern)]
-    if READ_BY[command] is STORED:
-        paths += run.arm_files()
+    """Return the digest of every stored result that a command of the analysis reads, and so waits for.
+
+    Later results of other jobs do not change its output.
+    """
+    folder = run.folder
+    paths = folder.found(folder.score("*") / MANIFEST)
+    if command != "entropy":
+        others = (
+            folder.summary("*"),
+            folder.metrics("*"),
+            folder.bench("*") / MANIFEST,
+            folder.data / MANIFEST,
+        )
+        paths += [path for pattern in others for path in folder.found(pattern)] + run.arm_files()
     return {str(path.relative_to(run.root)): sha256_of(path) for path in sorted(paths)}
 
 
@@ -89,7 +86,7 @@ def write_lineage(run: Run, out: Path, command: str, outputs: list[str]) -> None
         "inputs": inputs_of(run, command),
         "outputs": {name: sha256_of(out / name) for name in outputs},
     }
-    write_json(out / LINEAGE, record)
+    write_json(out / RUN, record)
 
 
 def require_lineage(run: Run, output: Path, command: str) -> None:
@@ -98,7 +95,7 @@ def require_lineage(run: Run, output: Path, command: str) -> None:
     Raises:
         ConfigError: It is not, or its run.json is missing.
     """
-    path = output.with_name(LINEAGE)
+    path = output.with_name(RUN)
     remedy = f"run python -m analysis {command} again"
     if not output.exists():
         raise ConfigError(f"{output}: missing; {remedy}")

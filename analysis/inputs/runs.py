@@ -1,7 +1,6 @@
 """`Run`: a run folder read from disk: manifests, metrics, scores, samples, token tables and benches.
 
-Layout under results/<run>/: data/, checkpoints/<checkpoint>/, metrics/<stage>.jsonl, eval/<plan>/, score/<checkpoint>/,
-bench/, build/. Everything except `eval` may be absent, so an unfinished run can be read too.
+Everything except the evaluations may be absent, so an unfinished run can be read too.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from typing import Any
 
 import pandas as pd
 
-from config.arms import MAIN, ArmRun
+from config.arms import runs_of
 from records.errors import ConfigError
-from records.evaluation import SUMMARY, EvaluationSummary, Score, Unavailable
+from records.evaluation import EvaluationSummary, Score, Unavailable
 from records.files import read_json, read_jsonl, require_digest, sha256_of
-from records.manifest import MANIFEST, RUN, Manifest
+from records.manifest import MANIFEST, RUN, Manifest, verify
+from records.run_folder import BENCH, RunFolder
 from records.stages import CHECKPOINTS, RL_STAGES
 
 CONTROLS = ("none", "tool_off", "shuffled_golds", "mute")
@@ -30,6 +30,11 @@ class Run:
 
     root: Path
 
+    @property
+    def folder(self) -> RunFolder:
+        """Where its files lie."""
+        return RunFolder(self.root)
+
     @classmethod
     def open(cls, root: Path) -> Run:
         """Check that `root` looks like a run.
@@ -40,7 +45,7 @@ class Run:
         if not root.is_dir():
             raise ConfigError(f"{root}: no such run folder; give results/<run>")
         run = cls(root)
-        if not run.evaluations() and not any((root / "metrics").glob("*.jsonl")):
+        if not run.evaluations() and not run.folder.found(run.folder.metrics("*")):
             raise ConfigError(
                 f"{root}: neither eval/*/summary.json nor metrics/*.jsonl; run the evaluation first"
             )
@@ -49,10 +54,10 @@ class Run:
     @property
     def facts(self) -> dict[str, Any]:
         """run.json at the top: run, preset, started_unix; empty when the run was not started by the workflow."""
-        facts = read_json(self.root / "run.json", default={})
+        facts = read_json(self.folder.facts, default={})
         for name, kind in (("run", str), ("preset", str), ("started_unix", int | float), ("config", dict)):
             if not isinstance(facts.get(name, kind() if kind in (str, dict) else 0), kind):
-                raise ConfigError(f"{self.root / 'run.json'}: {name} is of another type; start the run again")
+                raise ConfigError(f"{self.folder.facts}: {name} is of another type; start the run again")
         return facts
 
     @property
@@ -65,7 +70,7 @@ class Run:
 
     def evaluations(self) -> list[Path]:
         """Folders of finished evaluations, by name."""
-        return [path.parent for path in sorted(self.root.glob(f"eval/*/{SUMMARY}"))]
+        return [path.parent for path in self.folder.found(self.folder.summary("*"))]
 
     def summaries(self) -> dict[Path, EvaluationSummary]:
         """Evaluation folder -> its summary, by name."""
@@ -104,15 +109,15 @@ class Run:
         Raises:
             ConfigError: Some stages have them and others not, or a stage has them for other steps than its metrics.
         """
-        paths = {stage: self.root / "metrics" / f"{stage}.timing.jsonl" for stage in RL_STAGES}
-        trained = [stage for stage in RL_STAGES if (self.root / "metrics" / f"{stage}.jsonl").exists()]
+        paths = {stage: self.folder.timing(stage) for stage in RL_STAGES}
+        trained = [stage for stage in RL_STAGES if self.folder.metrics(stage).exists()]
         if not any(path.exists() for path in paths.values()):
             return _frame([])
         frames = []
         for stage in trained:
             self._require_timing(stage, paths[stage])
             rows = _steps(paths[stage], stage)
-            metrics = _steps(self.root / "metrics" / f"{stage}.jsonl", stage)
+            metrics = _steps(self.folder.metrics(stage), stage)
             if [row["step"] for row in rows] != [row["step"] for row in metrics]:
                 raise ConfigError(
                     f"{paths[stage]}: has other steps than {stage}.jsonl beside it; train the stage again"
@@ -122,44 +127,51 @@ class Run:
 
     def samples_files(self) -> dict[str, Path]:
         """Evaluation folder name -> samples file."""
-        return _by_training(self.root.glob("eval/*/samples.parquet"))
+        return _by_training(self.folder.found(self.folder.samples("*")))
 
     def token_files(self) -> dict[str, Path]:
         """Checkpoint -> token table, in the order of training."""
-        return _by_training(self.root.glob("score/*/tokens.parquet"))
+        return _by_training(self.folder.found(self.folder.tokens("*")))
 
     def manifest(self, checkpoint: str) -> Manifest | None:
         """The manifest of a checkpoint; None when it is absent."""
-        folder = self.root / "checkpoints" / checkpoint
+        folder = self.folder.checkpoint(checkpoint)
         return Manifest.load(folder) if (folder / MANIFEST).exists() else None
 
-    def manifest_digest(self, folder: str) -> str | None:
-        """sha256 of a folder's current manifest.json; None when it is absent."""
-        path = self.root / folder / MANIFEST
+    def manifest_digest(self, folder: Path) -> str | None:
+        """sha256 of the current manifest.json of one of its folders; None when it is absent."""
+        path = folder / MANIFEST
         return sha256_of(path) if path.exists() else None
 
     def bench(self, name: str) -> dict[str, Any]:
-        """Return bench/<name>.json; empty when that bench did not run."""
-        return read_json(self.root / "bench" / f"{name}.json", default={})
+        """Return the record of a measure of speed; empty when it did not run."""
+        folder = self.folder.bench(name)
+        if not (folder / MANIFEST).exists():
+            return {}
+        manifest = verify(folder)
+        if manifest.facts.get("run") != self.name:
+            raise ConfigError(
+                f"{folder}: measured in run {manifest.facts.get('run')}, but {self.folder.facts} is of run "
+                f"{self.name}; put the right folder back"
+            )
+        return read_json(folder / BENCH)
 
     def arm_files(self) -> list[Path]:
         """Return the records of the arms that the run declares; the ablations store others in the same folder."""
-        files = sorted(self.root.glob("arms/*.json"))
+        files = self.folder.found(self.folder.arm("*"))
         declared = self.facts.get("config", {}).get("arms")
         if declared is None:
             return files
         try:
-            runs = [ArmRun(arm, MAIN, seed) for arm in declared["names"] for seed in range(declared["seeds"])]
-        except (TypeError, KeyError):
-            raise ConfigError(
-                f"{self.root / 'run.json'}: config.arms is no table; start the run again"
-            ) from None
+            runs = runs_of(declared)
+        except (TypeError, AttributeError):
+            raise ConfigError(f"{self.folder.facts}: config.arms is no table; start the run again") from None
         return [path for path in files if path.stem in {run.name for run in runs}]
 
     def phases_s(self) -> dict[str, float]:
         """Return the seconds of each phase from the run.json of each manifest; phases may overlap."""
         phases: dict[str, float] = {}
-        for path in sorted(self.root.glob("*/**/run.json")):
+        for path in sorted(self.root.glob(f"*/**/{RUN}")):
             seconds = _seconds(path)
             if seconds is not None:
                 phases["/".join(path.relative_to(self.root).parts[:-1])] = seconds
@@ -168,7 +180,7 @@ class Run:
 
     def _require_timing(self, stage: str, path: Path) -> None:
         """Check the seconds of a finished stage against the digest in its checkpoint's run.json."""
-        record = self.root / "checkpoints" / stage / RUN
+        record = self.folder.checkpoint(stage) / RUN
         if record.exists() and path.exists():
             require_digest(path, read_json(record).get("timing_sha256"), record, "train the stage again")
 
@@ -176,12 +188,12 @@ class Run:
         """Return rows of some stages; those of a finished stage must match the digest in its manifest."""
         frames = []
         for stage in stages:
-            path = self.root / "metrics" / f"{stage}.jsonl"
+            path = self.folder.metrics(stage)
             manifest = self.manifest(stage)
             if manifest is not None:
                 expected = manifest.facts.get("metrics_sha256")
                 if expected is not None or path.exists():
-                    where = self.root / "checkpoints" / stage / MANIFEST
+                    where = self.folder.checkpoint_manifest(stage)
                     require_digest(path, expected, where, "train the stage again")
             frames.append(_steps(path, stage))
         return _frame(frames)

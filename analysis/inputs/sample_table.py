@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from config.model import Control
 from records.errors import ConfigError
 from records.tool_call import Status
-from records.trajectory import SCHEMA_VERSION, CallKind, IdsSource, StopReason
+from records.trajectory import SCHEMA_VERSION, CallKind, IdsSource, StopReason, call_failed
 from records.verdict import VerdictKind
 
 KEY = ["benchmark", "control", "T", "problem", "sample"]
@@ -34,6 +34,12 @@ _NESTED = ("ids", "turns.call", "turns.result.status", "verdicts.strict.verdict"
 _WORDS: tuple[tuple[str, type[StrEnum]], ...] = (
     ("stop", StopReason), ("control", Control), ("ids_source", IdsSource),
 )  # fmt: skip
+_OUTCOME: dict[tuple[str, str | None], bool | None] = {
+    (call.value, status and status.value): call_failed(call, status)
+    for call in CallKind
+    for status in (None, *Status)
+}
+"""Kind of call and status of its program, as words of the file -> whether it failed."""
 _BATCH = 2048
 _REMEDY = "write it again with python -m evaluation run"
 
@@ -144,7 +150,7 @@ def _hash(values: np.ndarray) -> int:
 
 
 def _calls(turns: pa.ListArray, num_rows: int, path: Path) -> dict[str, np.ndarray]:
-    """Return turns, calls and failed calls of each row, with p_err's definition of a failed call."""
+    """Return turns, calls and failed calls of each row."""
     row = pc.list_parent_indices(turns).to_numpy(zero_copy_only=False)
     flat = pc.list_flatten(turns)
     call = pc.struct_field(flat, "call").to_pandas().astype(object)
@@ -153,11 +159,9 @@ def _calls(turns: pa.ListArray, num_rows: int, path: Path) -> dict[str, np.ndarr
     _require(status.dropna().unique(), Status, "status", path)
     if call.isna().any():
         raise ConfigError(f"{path}: a turn has no call kind; {_REMEDY}")
-    executed, ran = (call == CallKind.EXECUTED).to_numpy(), status.notna().to_numpy()
-    # A call that the suite lost neither worked nor failed.
-    lost = status.isin([kind for kind in Status if kind.is_infrastructure]).to_numpy()
-    counted = (call != CallKind.NONE).to_numpy() & (~executed | ran) & ~lost
-    failed = counted & ~(executed & (status == Status.OK).to_numpy())
+    outcome = [_OUTCOME[pair] for pair in zip(call, status.where(status.notna(), None), strict=True)]
+    counted = np.array([failed is not None for failed in outcome], dtype=bool)
+    failed = np.array([bool(failed) for failed in outcome], dtype=bool)
     return {
         "num_turns": np.bincount(row, minlength=num_rows),
         "num_calls": np.bincount(row[counted], minlength=num_rows),

@@ -17,7 +17,7 @@ from records.errors import ConfigError
 from records.evaluation import EvaluationSummary
 from records.files import read_json, require_digest
 from records.manifest import MANIFEST, Manifest
-from records.token_table import AFTER_TOOL, SCHEMA, TOKENS
+from records.token_table import AFTER_TOOL, SCHEMA
 
 TRAJECTORY = ["benchmark", "problem", "sample"]
 """Columns that name one trajectory of a checkpoint's token table."""
@@ -41,14 +41,14 @@ def read_scored(run: Run, checkpoint: str) -> pd.DataFrame:
     Raises:
         ConfigError: Missing, damaged, of another checkpoint, or made from other samples.
     """
-    path = run.root / "score" / checkpoint / TOKENS
+    path = run.folder.tokens(checkpoint)
     manifest = Manifest.load(path.parent)
     require_digest(path, manifest.files.get(path.name), path.with_name(MANIFEST), _REMEDY)
-    evaluation = run.root / "eval" / checkpoint
+    evaluation = run.folder.evaluation(checkpoint)
     evaluated = evaluation in run.evaluations()
     if evaluated and manifest.data != EvaluationSummary.load(evaluation).samples_sha256:
         raise ConfigError(f"{path}: was made from other samples than those of {evaluation}; {_REMEDY}")
-    config = read_json(run.root / "checkpoints" / checkpoint / "config.json", default={})
+    config = read_json(run.folder.checkpoint(checkpoint) / "config.json", default={})
     vocab_size = manifest.facts.get("vocab_size", config.get("vocab_size"))
     tokens = read_tokens(path, vocab_size if isinstance(vocab_size, int) else None)
     others = sorted(set(tokens["checkpoint"]) - {checkpoint})

@@ -69,26 +69,25 @@ class _Sandbox(_Open):
 
 
 def scheduler_bench(run: Run) -> dict[str, Any]:
-    """bench/scheduler.json; empty when it did not run. Raises ConfigError when it is damaged."""
+    """The record of the scheduler study; empty when it did not run. Raises ConfigError when it is damaged."""
     return _bench(run, "scheduler", _Scheduler)
 
 
 def sandbox_bench(run: Run) -> dict[str, Any]:
-    """bench/sandbox.json; empty when it did not run. Raises ConfigError when it is damaged."""
+    """The record of the sandbox's speed; empty when it did not run. Raises ConfigError when it is damaged."""
     return _bench(run, "sandbox", _Sandbox)
 
 
 def _bench(run: Run, name: str, shape: type[BaseModel]) -> dict[str, Any]:
-    path = run.root / "bench" / f"{name}.json"
-    bench = run.bench(name)
-    if not path.exists():
+    folder, bench = run.folder.bench(name), run.bench(name)
+    if not bench:
         return bench
     try:
         shape.model_validate(bench)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{path}: {where}: {first['msg']}; delete it and run the bench again") from None
+        raise ConfigError(f"{folder}: {where}: {first['msg']}; delete it and run the bench again") from None
     return bench
 
 

@@ -9,8 +9,6 @@ from analysis.claims.claims import ClaimVerdict
 from records.evaluation import Score
 from records.stored import Stored
 
-REPORT = "report.json"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRecord(Stored):

@@ -14,17 +14,18 @@ from analysis.claims.claims import ClaimVerdict, Verdict
 from analysis.claims.headline import control_rows, difference_rows
 from analysis.claims.units import called, shown
 from analysis.comparison.identity import leaves
-from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.report.opening import opening
 from analysis.report.page import render
 from analysis.report.parts import Parts, drawn_figures, read_claim_rows, read_study
-from analysis.report.record import REPORT, ReportRecord
+from analysis.report.record import ReportRecord
 from analysis.tables import GRIDS
+from config.model import AnalysisSection
 from records.files import read_json, write_text
 from records.manifest import MANIFEST, Manifest
+from records.run_folder import PAGE, REPORT
 from records.stages import CHECKPOINTS
 from records.stored import write_record
 
@@ -44,7 +45,7 @@ VERDICT_WORDS = {
 }
 
 
-def build(run: Run, parts: Parts, settings: Settings, reference: Reference, out: Path) -> ReportRecord:
+def build(run: Run, parts: Parts, settings: AnalysisSection, reference: Reference, out: Path) -> ReportRecord:
     """Write index.html and report.json into `out`; returns the record.
 
     Raises:
@@ -53,7 +54,7 @@ def build(run: Run, parts: Parts, settings: Settings, reference: Reference, out:
     record = report_record(run, read_claim_rows(run, parts.claims))
     page = render_page(run, record, parts, settings, reference)
     write_record(out / REPORT, record)
-    write_text(out / "index.html", page)
+    write_text(out / PAGE, page)
     return record
 
 
@@ -73,8 +74,8 @@ def report_record(run: Run, claims: Sequence[ClaimVerdict]) -> ReportRecord:
 
 def provenance(run: Run) -> dict[str, Any]:
     """Return the provenance of this run: machine, configuration, manifests and builds."""
-    config, data = run.facts.get("config", {}), run.root / "data"
-    builds = {path.stem: read_json(path) for path in sorted(run.root.glob("build/*.json"))}
+    config, data = run.facts.get("config", {}), run.folder.data
+    builds = {path.stem: read_json(path) for path in run.folder.found(run.folder.build("*"))}
     return {
         "data": asdict(Manifest.load(data)) if (data / MANIFEST).exists() else {},
         "checkpoints": {name: asdict(m) for name in CHECKPOINTS if (m := run.manifest(name))},
@@ -86,7 +87,7 @@ def provenance(run: Run) -> dict[str, Any]:
 
 
 def render_page(
-    run: Run, record: ReportRecord, parts: Parts, settings: Settings, reference: Reference
+    run: Run, record: ReportRecord, parts: Parts, settings: AnalysisSection, reference: Reference
 ) -> str:
     """The page as text: inline CSS and SVG, no script, nothing fetched."""
     scores = run.scores()

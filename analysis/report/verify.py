@@ -74,7 +74,7 @@ def _digests(name: str, run: Run) -> Iterator[Check]:
 
 def _duplicates(name: str, run: Run) -> Iterator[Check]:
     """Check that no problem occurs in two splits."""
-    found = Manifest.load(run.root / "data").facts["duplicates"]
+    found = Manifest.load(run.folder.data).facts["duplicates"]
     total = found["exact"] + found["params"]
     yield Check(name=name, ok=total == 0, detail=f"{found['exact']} exact, {found['params']} by parameters")
 
@@ -92,7 +92,7 @@ def _lineage(name: str, run: Run) -> Iterator[Check]:
 
 def _metrics(name: str, run: Run) -> Iterator[Check]:
     """Check that every stage has each of its steps once, and only finite numbers."""
-    for path in sorted((run.root / "metrics").glob("*.jsonl")):
+    for path in run.folder.found(run.folder.metrics("*")):
         if path.name.endswith(".timing.jsonl"):
             continue
         rows = read_jsonl(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis.entropy.entropy import Settings
 from analysis.experiments.arms import (
     AXES,
     CONTRASTS,
@@ -26,13 +25,14 @@ from analysis.experiments.arms import (
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
 from analysis.tables.grid import DASH, Grid
+from config.model import AnalysisSection
 from records.arm_record import ArmRecord
 
 Contrast = tuple[str, str, str]
 """a, b, what b - a isolates."""
 
 
-def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+def grid(run: Run, settings: AnalysisSection, reference: Reference) -> Grid:
     """Means of each arm, then differences."""
     return endpoint_grid(read_run_arms(run), settings.confidence)
 

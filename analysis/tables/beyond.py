@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
 from analysis.tables.main import NAMES
+from config.model import AnalysisSection
 from records.evaluation import Score
 from records.stages import CHECKPOINTS
 
@@ -23,7 +23,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
 PUBLISHED = {"GPQA-Diamond": "gpqa_diamond", "BFCL v3": "bfcl_v3", "IFEval": "ifeval"}
 
 
-def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+def grid(run: Run, settings: AnalysisSection, reference: Reference) -> Grid:
     """Own rows with intervals; published rows as printed."""
     scores = run.scores()
     own = [[NAMES[checkpoint], *_cells(scores, checkpoint)] for checkpoint in CHECKPOINTS]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+from config.model import AnalysisSection
 from records.evaluation import RING_LABELS, RINGS, Score
 from records.stages import CHECKPOINTS, STAGES
 
@@ -20,7 +20,7 @@ COLUMNS = {
 NAMES = {stage.name: stage.label for stage in STAGES}
 
 
-def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+def grid(run: Run, settings: AnalysisSection, reference: Reference) -> Grid:
     """Own rows with intervals over questions; published rows as printed."""
     scores = run.scores()
     own = [[NAMES[c], *_cells(scores, c)] for c in CHECKPOINTS if any(s.checkpoint == c for s in scores)]

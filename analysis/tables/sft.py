@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run, find_score
 from analysis.inputs.sample_table import graded, read_sample_table, scored_samples
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+from config.model import AnalysisSection
 from records.stages import STAGES, StageKind
 
 BENCHMARKS = {
@@ -21,7 +21,7 @@ METRICS = {"bfcl_v3": "overall_v3"}
 """Metric of the published number, where it is not an average over questions."""
 
 
-def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+def grid(run: Run, settings: AnalysisSection, reference: Reference) -> Grid:
     """Own base and SFT rows, the published rows of Table 1."""
     scores = run.scores()
     own = []
@@ -47,7 +47,7 @@ def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
     )
 
 
-def behaviour_grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+def behaviour_grid(run: Run, settings: AnalysisSection, reference: Reference) -> Grid:
     """Mean response tokens, turns, calls, failed calls and truncation per evaluation; published lengths below."""
     own = []
     for name, path in run.samples_files().items():

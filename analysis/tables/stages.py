@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import LENGTHS, Reference
 from analysis.inputs.runs import Run, find_score
 from analysis.tables.grid import DASH, Grid, percent_cell, published_cell
+from config.model import AnalysisSection
 from records.stages import RL_STAGES
 
 METRICS = (
@@ -20,7 +20,7 @@ EDGE = 3
 """Steps averaged at the start and at the end of a stage."""
 
 
-def grid(run: Run, settings: Settings, reference: Reference) -> Grid:
+def grid(run: Run, settings: AnalysisSection, reference: Reference) -> Grid:
     """A row per stage, own and published."""
     metrics, scores = run.metrics(), run.scores()
     own = []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Annotated
 
 import typer
 
+from bench.publish import RunOption, publish
 from bench.sandbox.command import run_bench
 from config.command import fail
 from records.errors import UserError
@@ -33,6 +35,7 @@ def main(
     ] = "",
     size: Annotated[int | None, typer.Option(min=20, help="Programs of a pass.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of interleaved measures.")] = None,
+    run: RunOption = None,
 ) -> None:
     """Measure throughput, latency and losses on the standard workload. Exit status 1 if an answer was wrong or lost.
 
@@ -56,6 +59,7 @@ def main(
             fail(f"--against is {entry!r}; give code-judge=http://HOST:PORT")
         judges[name] = url.rstrip("/")
     names = [name.strip() for name in only.split(",") if name.strip()]
+    began = time.monotonic()
     try:
         record = run_bench(quick=quick, workers=workers, judges=judges, only=names, size=size, rounds=rounds)
     except UserError as error:
@@ -70,6 +74,8 @@ def main(
         typer.echo(f"valid: {record['valid']}; --json shows everything")
     if not record["valid"]:
         raise typer.Exit(1)
+    if run is not None:
+        publish(run, "sandbox", record, time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -48,12 +48,12 @@ def run_arm(run: ArmRun, view: ArmView, runtime: RuntimeSection) -> ArmRecord:
     """
     began = time.monotonic()
     main = runtime.folder
-    results = main.root / "work"
+    results = main.working
     own = runtime.model_copy(
         update={"run": f"arm_{run.name}", "paths": runtime.paths.model_copy(update={"results": str(results)})}
     )
     folder = own.folder
-    origin = main if run.origin == MAIN else RunFolder(main.origins / run.origin)
+    origin = main if run.origin == MAIN else main.origin(run.origin)
     link(main.data, folder.data)
     link(origin.checkpoint("sft"), folder.checkpoint("sft"))
     stages = list(view.stages)
@@ -98,7 +98,7 @@ def _pool(view: ArmView, stage: str, runtime: RuntimeSection) -> list[Problem]:
 
 def _clear(folder: RunFolder) -> None:
     """Remove the arm's folder after its summary is published; keep work of other settings."""
-    work = folder.root / "work"
+    work = folder.working
     for path in [*folder.root.iterdir(), *(work.iterdir() if work.is_dir() else ())]:
         if path.is_symlink() or not path.is_dir():
             path.unlink()

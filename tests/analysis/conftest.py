@@ -10,15 +10,16 @@ import yaml
 from analysis.claims.claims import Measure
 from analysis.claims.effects import measured_on, results_of
 from analysis.claims.endpoints import read_claims
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference, read_reference
 from analysis.inputs.runs import Run
+from config.model import AnalysisSection
 from tests.analysis.fake_run import FakeRun
+from tests.analysis.settings import SETTINGS
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 
 
-def measured(run: Run, settings: Settings) -> Measure:
+def measured(run: Run, settings: AnalysisSection) -> Measure:
     """The claims of the project measured on a run."""
     claims = read_claims(REFERENCE / "claims.yaml")
     return measured_on(results_of(run, settings, read_reference(REFERENCE), claims), settings)
@@ -30,8 +31,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
-def settings() -> Settings:
-    return Settings(bootstrap_draws=300)
+def settings() -> AnalysisSection:
+    return SETTINGS
 
 
 @pytest.fixture(scope="session")

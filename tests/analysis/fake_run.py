@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bench.publish import publish as publish_bench
 from records.arm_record import ArmRecord, CurvePoint
 from records.data_card import CARD
 from records.digest import digest
@@ -51,8 +52,8 @@ class FakeRun:
         files = {"test.json": sha256(root / "data" / "test.json")}
         put(root / "data" / "manifest.json", manifest_json("data", files, {"train": 4000}))
         put(root / "data" / CARD, asdict(DATA_CARD))
-        put(root / "bench" / "sandbox.json", SANDBOX_BENCH)
-        put(root / "bench" / "scheduler.json", SCHEDULER_BENCH)
+        publish_bench(root, "sandbox", SANDBOX_BENCH, 1.0)
+        publish_bench(root, "scheduler", SCHEDULER_BENCH, 1.0)
         if self.metrics:
             write_metrics(root, rng)
         for checkpoint in self.only:
@@ -391,7 +392,6 @@ def _metric_row(stage: str, step: int, t: float, rng: np.random.Generator) -> di
         "first_call_success_frac": 0.7 + 0.2 * t,
         "turns_mean": 2.4,
         "num_kept": 192,
-        "num_dropped": 192,
         "p_total_pos_before": 0.22 - 0.1 * t,
         "p_total_pos_after": 0.1 - 0.06 * t,
         "groups_all_right_frac": 0.05 + 0.45 * t,
@@ -401,7 +401,6 @@ def _metric_row(stage: str, step: int, t: float, rng: np.random.Generator) -> di
         "clip_low_frac": 0.0,
         "clip_high_frac": 0.0,
         "mismatch_abs_mean": 1e-6,
-        "mismatch_k3": 1e-9,
         "loss": 0.01,
         "num_rollouts": 384,
         "num_sampled_tokens": 30_000,

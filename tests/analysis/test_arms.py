@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from analysis.claims.endpoints import ArmDifference, read_claims
 from analysis.cli import app
-from analysis.entropy.entropy import Settings
 from analysis.experiments import doses
 from analysis.experiments.ablations import clip_grid, sentences
 from analysis.experiments.arms import (
@@ -43,6 +42,7 @@ from records.evaluation import RINGS, EvaluationSummary
 from records.trajectory import Trajectory
 from records.trajectory_files import write_parquet
 from tests.analysis.fake_run import FakeRun, fake_trajectories, plan, publish, score_row
+from tests.analysis.settings import SETTINGS
 
 CLAIMS = Path(__file__).parents[2] / "results" / "reference" / "claims.yaml"
 PAIRS = [(origin, seed) for origin in ("main", "sft_seed_1", "sft_seed_2", "main@other") for seed in (0, 1)]
@@ -262,17 +262,17 @@ def write_member(folder: Path, member: str, skill: float) -> None:
 
 def test_the_sampling_grid_reads_every_k_from_the_same_samples(tmp_path: Path) -> None:
     write_member(tmp_path / "sft", "sft", 0.5)
-    table = table_of(tmp_path, Settings())
+    table = table_of(tmp_path, SETTINGS)
     assert table[["temperature", "k"]].to_numpy().tolist() == [[t, k] for t in (0.6, 1.0) for k in (1, 2, 4)]
     questions = EvaluationSummary.load(tmp_path / "sft").scores[0].questions
     values = table[table["temperature"] == 0.6].set_index("k")["value"]
     assert values[1] == pytest.approx(np.mean(list(questions.values())))
     assert values[4] == pytest.approx(np.mean([max(outcomes) for outcomes in questions.values()]))
     table.to_csv(tmp_path / "pass_at_k.csv", index=False)
-    pd.testing.assert_frame_equal(table_of(tmp_path / "pass_at_k.csv", Settings()), table)
+    pd.testing.assert_frame_equal(table_of(tmp_path / "pass_at_k.csv", SETTINGS), table)
     table.drop(columns="k").to_csv(tmp_path / "other.csv", index=False)
     with pytest.raises(ConfigError, match="lacks the columns k"):
-        table_of(tmp_path / "other.csv", Settings())
+        table_of(tmp_path / "other.csv", SETTINGS)
     rows = grid_of(table).groups["T = 0.6"]
     assert float(rows[0][-1]) == pytest.approx(100 * (values[4] - values[1]), abs=0.06)
     short = grid_of(table.drop(table[(table["temperature"] == 0.6) & (table["k"] == 4)].index))
@@ -314,7 +314,7 @@ def test_a_report_reads_the_arms_that_its_run_declares(tmp_path: Path) -> None:
     for name in ("roc_paper-main-0", "roc_paper-main-1", "roc_paper-sft_seed_1-0", "grpo_2g-main-0"):
         (tmp_path / "arms" / f"{name}.json").write_text("{}")
     assert len(Run(tmp_path).arm_files()) == 4
-    facts = {"config": {"arms": {"names": ["grpo_g", "roc_paper"], "seeds": 1}}}
+    facts = {"config": {"arms": {"grpo_g": 1, "roc_paper": 1}}}
     (tmp_path / "run.json").write_text(json.dumps(facts))
     assert [path.stem for path in Run(tmp_path).arm_files()] == ["roc_paper-main-0"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +13,16 @@ from analysis.claims.claims import Effect, Verdict, decide, judge, reachable
 from analysis.claims.effects import arm_difference
 from analysis.claims.endpoints import ArmDifference, Claim, NoEndpoint, Published, read_claims
 from analysis.claims.invented import reached
-from analysis.entropy.entropy import Settings
 from analysis.inputs.reference import Reference
 from analysis.inputs.runs import Run
+from bench.publish import publish
+from config.model import AnalysisSection
 from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from tests.analysis.conftest import REFERENCE, measured
+from tests.analysis.fake_benches import SCHEDULER_BENCH
 from tests.analysis.fake_run import FakeRun, publish_tokens
+from tests.analysis.settings import SETTINGS
 
 CLAIMS = read_claims(REFERENCE / "claims.yaml")
 BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -44,7 +45,7 @@ def _claim(**changes: object) -> Claim:
     return Claim.model_validate(base | changes)
 
 
-def _verdicts(run: Run, settings: Settings, preset: str = "tiny") -> dict[str, str]:
+def _verdicts(run: Run, settings: AnalysisSection, preset: str = "tiny") -> dict[str, str]:
     rows = judge(CLAIMS, measured(run, settings), preset=preset)
     return {row.id: row.verdict for row in rows}
 
@@ -94,7 +95,7 @@ def test_four_checkpoints_are_inconclusive_for_any_interval() -> None:
 @pytest.mark.parametrize("claim", [c for c in CLAIMS if c.endpoint.kind != "none"], ids=lambda c: c.id)
 def test_every_row_can_come_out_in_each_way_that_it_allows(claim: Claim, reference: Reference) -> None:
     """Thirteen rows could not: a text with the wrong sign, a margin under its noise, one run where seeds were due."""
-    assert reached(claim, reference, Settings(bootstrap_draws=300)) == reachable(claim)
+    assert reached(claim, reference, SETTINGS) == reachable(claim)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,9 @@ def test_the_unit_of_arms_is_the_checkpoint(unit: str, endpoint: dict[str, str])
         _claim(unit=unit, endpoint=endpoint)
 
 
-def test_a_clear_gain_reads_same_direction_and_never_supported(tmp_path: Path, settings: Settings) -> None:
+def test_a_clear_gain_reads_same_direction_and_never_supported(
+    tmp_path: Path, settings: AnalysisSection
+) -> None:
     skill = (("base", 0.0), ("sft", 0.2), ("rl1", 0.4), ("rl2", 0.6), ("rl3", 0.8))
     run = Run.open(FakeRun(questions=40, skill=skill, tokens=False).write(tmp_path / "gain"))
     found = _verdicts(run, settings)
@@ -121,13 +124,13 @@ def test_a_clear_gain_reads_same_direction_and_never_supported(tmp_path: Path, s
     assert Verdict.CONTRADICTED not in found.values()
 
 
-def test_a_loss_reads_opposite(tmp_path: Path, settings: Settings) -> None:
+def test_a_loss_reads_opposite(tmp_path: Path, settings: AnalysisSection) -> None:
     skill = (("base", 0.0), ("sft", 0.8), ("rl1", 0.6), ("rl2", 0.4), ("rl3", 0.2))
     run = Run.open(FakeRun(questions=40, skill=skill, tokens=False).write(tmp_path / "loss"))
     assert _verdicts(run, settings)["rl-over-sft-numbers"] == Verdict.OPPOSITE
 
 
-def test_no_change_reads_inconclusive(tmp_path: Path, settings: Settings) -> None:
+def test_no_change_reads_inconclusive(tmp_path: Path, settings: AnalysisSection) -> None:
     skill = tuple((name, 0.5) for name in ("base", "sft", "rl1", "rl2", "rl3"))
     run = Run.open(FakeRun(questions=40, skill=skill, tokens=False).write(tmp_path / "flat"))
     found = _verdicts(run, settings)
@@ -171,11 +174,11 @@ def test_checkpoints_of_another_teacher_answer_another_question() -> None:
     assert found.value == pytest.approx(0.1)
 
 
-def test_an_arm_that_was_not_run_is_not_judged(run: Run, settings: Settings) -> None:
+def test_an_arm_that_was_not_run_is_not_judged(run: Run, settings: AnalysisSection) -> None:
     assert _verdicts(run, settings)["roc-penalty-alone"] == Verdict.NOT_RUN
 
 
-def test_entropy_claims_of_a_built_in_effect(run: Run, settings: Settings) -> None:
+def test_entropy_claims_of_a_built_in_effect(run: Run, settings: AnalysisSection) -> None:
     found = _verdicts(run, settings)
     for name in (
         "reflection-tokens",
@@ -186,7 +189,7 @@ def test_entropy_claims_of_a_built_in_effect(run: Run, settings: Settings) -> No
         assert found[name] == Verdict.SAME_DIRECTION
 
 
-def test_an_impossible_contrast_is_marked_and_in_no_family(run: Run, settings: Settings) -> None:
+def test_an_impossible_contrast_is_marked_and_in_no_family(run: Run, settings: AnalysisSection) -> None:
     """The control of the fake run is empty: no later turn begins without a tool response."""
     rows = {row.id: row for row in judge(CLAIMS, measured(run, settings), preset="tiny")}
     marked = rows["reflection-beyond-turn-start"]
@@ -198,7 +201,7 @@ def test_an_impossible_contrast_is_marked_and_in_no_family(run: Run, settings: S
     assert max(levels) == pytest.approx(1 - 0.05 / 5)  # five tests, not six
 
 
-def test_the_reflection_claims_match_their_measures(settings: Settings, tmp_path: Path) -> None:
+def test_the_reflection_claims_match_their_measures(settings: AnalysisSection, tmp_path: Path) -> None:
     """Over-represented among the top share, and still less uncertain than other reasoning: two rows, two words."""
     claims = [claim for claim in CLAIMS if claim.id in ("reflection-tokens", "reflection-against-reasoning")]
     root = FakeRun(questions=2, k=1, metrics=False, only=("sft", "rl3")).write(tmp_path / "run")
@@ -210,20 +213,20 @@ def test_the_reflection_claims_match_their_measures(settings: Settings, tmp_path
     tokens.to_parquet(path)
     publish_tokens(root, "rl3")
     # 20% of a trajectory is less than its 14 tokens of first reasoning: take as many as reach the second.
-    wide = replace(settings, top_entropy_frac=0.6)
+    wide = settings.model_copy(update={"top_entropy_frac": 0.6})
     found = {row.id: row for row in judge(claims, measured(Run.open(root), wide), preset="tiny")}
     assert found["reflection-tokens"].verdict == Verdict.SAME_DIRECTION
     assert found["reflection-against-reasoning"].verdict == Verdict.OPPOSITE
 
 
-def test_direct_claims_are_tested_in_presets_that_can(run: Run, settings: Settings) -> None:
+def test_direct_claims_are_tested_in_presets_that_can(run: Run, settings: AnalysisSection) -> None:
     found = _verdicts(run, settings, preset="paper")
     assert found["aime24-released"] == Verdict.CONTRADICTED
     assert found["length-aime24-against-qwq"] == Verdict.SUPPORTED
     assert found["gpqa-rises"] == Verdict.NOT_RUN
 
 
-def test_published_numbers_alone_give_few_verdicts(run: Run, settings: Settings) -> None:
+def test_published_numbers_alone_give_few_verdicts(run: Run, settings: AnalysisSection) -> None:
     found = _verdicts(run, settings)
     assert found["aime24-ahead-of-r1"] == Verdict.INCONCLUSIVE
     assert found["aime25-against-r1"] == Verdict.INCONCLUSIVE
@@ -245,29 +248,29 @@ def test_the_budget_of_510_steps_is_computed_from_the_published_numbers(referenc
     )
 
 
-def test_the_scheduler_is_judged_by_workload_seed(run: Run, settings: Settings, tmp_path: Path) -> None:
+def test_the_scheduler_is_judged_by_workload_seed(
+    run: Run, settings: AnalysisSection, tmp_path: Path
+) -> None:
     assert _verdicts(run, settings)["scheduler-gain"] == Verdict.SAME_DIRECTION
     root = FakeRun(questions=2, k=1, tokens=False, only=("sft", "rl3")).write(tmp_path / "quick")
-    path = root / "bench" / "scheduler.json"
-    bench = json.loads(path.read_text())
-    bench["runs"] = [row for row in bench["runs"] if row["seed"] == 1]
-    path.write_text(json.dumps(bench))
+    runs = [row for row in SCHEDULER_BENCH["runs"] if row["seed"] == 1]
+    publish(root, "scheduler", SCHEDULER_BENCH | {"runs": runs}, 1.0)
     assert _verdicts(Run.open(root), settings)["scheduler-gain"] == Verdict.INCONCLUSIVE
 
 
-def test_press_numbers_are_never_targets(run: Run, settings: Settings) -> None:
+def test_press_numbers_are_never_targets(run: Run, settings: AnalysisSection) -> None:
     found = _verdicts(run, settings)
     press = [claim.id for claim in CLAIMS if claim.press_only]
     assert len(press) >= 4
     assert {found[name] for name in press} == {Verdict.NOT_TESTABLE}
 
 
-def test_a_claim_that_is_not_run_states_its_requirements(run: Run, settings: Settings) -> None:
+def test_a_claim_that_is_not_run_states_its_requirements(run: Run, settings: AnalysisSection) -> None:
     rows = judge(CLAIMS, measured(run, settings), preset="tiny")
     assert all(row.cost for row in rows if row.verdict == Verdict.NOT_RUN)
 
 
-def test_holm_widens_intervals_within_a_family(run: Run, settings: Settings) -> None:
+def test_holm_widens_intervals_within_a_family(run: Run, settings: AnalysisSection) -> None:
     rows = judge(CLAIMS, measured(run, settings), preset="tiny")
     levels = [row.confidence or 0.0 for row in rows if row.family == "rl-over-sft"]
     assert max(levels) == pytest.approx(1 - 0.05 / 3)

@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 
 from analysis.cli import app
 from analysis.comparison.compare import compare_runs, flips, to_markdown
-from analysis.entropy.entropy import Settings
 from analysis.inputs.runs import Run
 from analysis.inputs.sample_table import graded, read_sample_table
 from analysis.tables import sft
+from config.model import AnalysisSection
 from records.digest import digest
 from records.trajectory import Trajectory
 from records.trajectory_files import SCHEMA, read_parquet, write_parquet
@@ -45,7 +45,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made[0], made[1]
 
 
-def test_a_drop_is_a_regression_and_a_rise_is_not(pair: tuple[Path, Path], settings: Settings) -> None:
+def test_a_drop_is_a_regression_and_a_rise_is_not(pair: tuple[Path, Path], settings: AnalysisSection) -> None:
     good, bad = (Run.open(path) for path in pair)
     down = compare_runs(good, bad, "rl3", settings, margin=0.02)
     up = compare_runs(bad, good, "rl3", settings, margin=0.02)
@@ -56,7 +56,7 @@ def test_a_drop_is_a_regression_and_a_rise_is_not(pair: tuple[Path, Path], setti
     assert "newly right" in to_markdown(up)
 
 
-def test_a_run_against_itself_shows_no_flip(pair: tuple[Path, Path], settings: Settings) -> None:
+def test_a_run_against_itself_shows_no_flip(pair: tuple[Path, Path], settings: AnalysisSection) -> None:
     run = Run.open(pair[0])
     result = compare_runs(run, run, "rl3", settings, margin=0.5)
     assert not result["regression"]
@@ -78,7 +78,7 @@ def test_a_comparison_of_single_questions_is_printed_as_json(tmp_path: Path) -> 
 
 
 def test_samples_of_controls_and_other_temperatures_count_in_no_flip_or_mean(
-    pair: tuple[Path, Path], settings: Settings, tmp_path: Path
+    pair: tuple[Path, Path], settings: AnalysisSection, tmp_path: Path
 ) -> None:
     plain, padded = Run.open(pair[0]), copied(pair[0], tmp_path / "padded")
     folder = padded / "eval" / "rl3"

@@ -24,13 +24,13 @@ from typer.testing import CliRunner
 
 from analysis.cli import app
 from analysis.drawing.plot import write
-from analysis.entropy.entropy import Settings
 from analysis.figures import PLOTS
 from analysis.inputs.lineage import write_lineage
 from analysis.inputs.runs import Run
 from records.manifest import list_folder
 from tests.analysis.conftest import REFERENCE
 from tests.analysis.fake_run import FakeRun
+from tests.analysis.settings import SETTINGS
 
 pytestmark = pytest.mark.slow
 SCALE = int(os.environ.get("RSTAR2_FUZZ", "1"))
@@ -47,7 +47,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 VOLATILE = ("run.json",)
 CLOCK = re.compile(r'"wall_s": [0-9.]+|[0-9.,]+ s from the start')
-UNTIED = ("bench/", "/run.json")
+UNTIED = ("/run.json",)
 """Files that name no run. Only the report refuses them, by the digests beside its content."""
 ALIKE = ("/base/", "/rl1/", "/rl2/", "metrics/rl2", "metrics/rl3", "grpo_g-main-1", "roc_paper-main")
 """Files of which another of the same kind is damaged."""
@@ -94,7 +94,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
             assert CliRunner().invoke(app, [name, *places, *DRAWS]).exit_code == 0
         run, out = Run.open(folder), folder / "figures"
         rows = [
-            write(plot, run, Settings(bootstrap_draws=100), reference, out)
+            write(plot, run, SETTINGS, reference, out)
             if plot.name in ("differences", "scheduler")
             else {"name": plot.name, "drawn": False}
             for plot in PLOTS

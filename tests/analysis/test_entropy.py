@@ -14,10 +14,10 @@ from analysis.entropy.controls import (
     turn_start_contrast,
     zone_lift,
 )
-from analysis.entropy.entropy import Settings
 from analysis.entropy.entropy_trace import choose_traces, trace_page
 from analysis.inputs.runs import Run
 from analysis.inputs.samples import read_tokens
+from config.model import AnalysisSection
 
 KEY = ["benchmark", "problem", "sample", "turn"]
 
@@ -47,7 +47,7 @@ def test_every_token_is_in_one_zone(tokens: pd.DataFrame) -> None:
     assert inside["after_tool"].notna().all()
 
 
-def test_reflection_built_into_the_tokens_is_found(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_reflection_built_into_the_tokens_is_found(tokens: pd.DataFrame, settings: AnalysisSection) -> None:
     numbers, tables = entropy.study(tokens, settings)
     lift = tables["classes"].set_index("group")
     assert float(lift["lift_low"]["reflection"]) > 1.0
@@ -59,51 +59,55 @@ def test_reflection_built_into_the_tokens_is_found(tokens: pd.DataFrame, setting
     assert found["not_available"] == []
 
 
-def test_shares_add_up(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_shares_add_up(tokens: pd.DataFrame, settings: AnalysisSection) -> None:
     high = entropy.mark_high(tokens, 0.2)
-    table = entropy.shares(tokens, high, entropy.zones(tokens, 12), settings)
+    table = entropy.shares(tokens, high, entropy.zones(tokens), settings)
     assert table["share_of_tokens"].sum() == pytest.approx(1.0)
     assert table["share_of_high"].sum() == pytest.approx(1.0)
     weighted = (table["lift"] * table["share_of_tokens"]).sum()
     assert weighted == pytest.approx(1.0)
 
 
-def test_shuffled_entropies_show_no_contrast(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_shuffled_entropies_show_no_contrast(tokens: pd.DataFrame, settings: AnalysisSection) -> None:
     rng = np.random.default_rng(1)
     shuffled = tokens.assign(entropy=tokens.groupby("problem")["entropy"].transform(rng.permutation))
-    zone = entropy.zones(shuffled, 12)
+    zone = entropy.zones(shuffled)
     contrast = entropy.zone_contrast(shuffled, zone, "forking", "reflection", settings)
     assert contrast is not None
     assert contrast["low"] < 0 < contrast["high"]
 
 
-def test_the_profile_separates_ok_error_and_the_first_turn(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_the_profile_separates_ok_error_and_the_first_turn(
+    tokens: pd.DataFrame, settings: AnalysisSection
+) -> None:
     table = entropy.profile(tokens, settings)
     near = table[table["distance"] < 5].groupby("series")["mean"].mean()
     assert near["error"] > near["ok"] > near["first_turn"]
 
 
-def test_the_same_text_scored_twice_overlaps_fully(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_the_same_text_scored_twice_overlaps_fully(tokens: pd.DataFrame, settings: AnalysisSection) -> None:
     (change,) = entropy.stage_changes({"rl2": tokens, "rl3": tokens}, settings)
     assert change["same_text"]
     assert change["top_overlap"] == 1.0
     assert change["mean_change"]["value"] == 0.0
 
 
-def test_other_text_has_no_overlap_number(run: Run, tokens: pd.DataFrame, settings: Settings) -> None:
+def test_other_text_has_no_overlap_number(run: Run, tokens: pd.DataFrame, settings: AnalysisSection) -> None:
     (change,) = entropy.stage_changes({"sft": read_tokens(run.token_files()["sft"]), "rl3": tokens}, settings)
     assert not change["same_text"]
     assert change["top_overlap"] is None
 
 
 def test_listed_words_are_marked_for_any_tokenization(tokens: pd.DataFrame) -> None:
-    table = entropy.label_agreement(tokens, entropy.mark_high(tokens, 0.2), 12)
+    table = entropy.label_agreement(tokens, entropy.mark_high(tokens, 0.2))
     row = table.set_index("list").to_dict("index")["forking"]
     assert float(row["lift"]) > 1.5
     assert 0.0 < float(row["kappa"]) < 1.0
 
 
-def test_traces_escape_text_and_need_nothing_from_outside(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_traces_escape_text_and_need_nothing_from_outside(
+    tokens: pd.DataFrame, settings: AnalysisSection
+) -> None:
     evil = tokens.assign(text="<script>alert(1)</script>")
     page = trace_page(evil, settings, {}, "fake")
     assert "<script>alert" not in page
@@ -125,7 +129,9 @@ def without_response(tokens: pd.DataFrame, lower: float = 0.0) -> pd.DataFrame:
     )
 
 
-def test_a_control_without_tokens_is_marked_and_not_judged(tokens: pd.DataFrame, settings: Settings) -> None:
+def test_a_control_without_tokens_is_marked_and_not_judged(
+    tokens: pd.DataFrame, settings: AnalysisSection
+) -> None:
     found = turn_start_contrast(tokens, settings)
     assert found == NotAvailable("no later turn begins without a tool response before it")
     rows = {row["control"]: row for row in contrasts_of(tokens, settings)["controls"]}
@@ -134,7 +140,7 @@ def test_a_control_without_tokens_is_marked_and_not_judged(tokens: pd.DataFrame,
 
 
 def test_a_later_turn_without_a_response_is_compared_position_by_position(
-    tokens: pd.DataFrame, settings: Settings
+    tokens: pd.DataFrame, settings: AnalysisSection
 ) -> None:
     same = turn_start_contrast(without_response(tokens), settings)
     lower = turn_start_contrast(without_response(tokens, 0.6), settings)
@@ -151,7 +157,7 @@ def test_a_later_turn_without_a_response_is_compared_position_by_position(
 
 
 def test_reasoning_at_turn_starts_only_leaves_no_other_reasoning(
-    tokens: pd.DataFrame, settings: Settings
+    tokens: pd.DataFrame, settings: AnalysisSection
 ) -> None:
     place = tokens.groupby(KEY).cumcount()
     starts = tokens[~((tokens["turn"] == 0) & (tokens["segment"] == "reason") & (place >= 8))]
@@ -168,10 +174,10 @@ def test_reasoning_at_turn_starts_only_leaves_no_other_reasoning(
 
 
 def test_the_lift_of_a_zone_is_that_of_the_table_with_an_honest_p(
-    tokens: pd.DataFrame, settings: Settings
+    tokens: pd.DataFrame, settings: AnalysisSection
 ) -> None:
     high = entropy.mark_high(tokens, 0.2)
-    table = entropy.shares(tokens, high, entropy.zones(tokens, 12), settings).set_index("group")
+    table = entropy.shares(tokens, high, entropy.zones(tokens), settings).set_index("group")
     found = zone_lift(tokens, "reflection", settings)
     assert found is not None
     assert found["value"] == pytest.approx(float(table["lift"]["reflection"]))

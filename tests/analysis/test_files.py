@@ -16,6 +16,7 @@ from analysis.inputs.reference import read_reference
 from analysis.inputs.runs import Run
 from analysis.report.bench_tables import sandbox_bench, scheduler_bench
 from analysis.report.verify import judge, verify
+from bench.publish import publish
 from records.arm_record import ArmRecord
 from records.errors import ConfigError
 from records.evaluation import EvaluationSummary
@@ -146,9 +147,7 @@ def test_an_impossible_bench_record_is_refused(
     tmp_path: Path, name: str, bench: dict[str, object], changes: dict[str, object], message: str
 ) -> None:
     """A duplicated simulation would count as two workload seeds."""
-    (tmp_path / "bench").mkdir()
-    path = tmp_path / "bench" / f"{name}.json"
-    path.write_text(json.dumps(bench | changes))
+    publish(tmp_path, name, bench | changes, 1.0)
     with pytest.raises(ConfigError, match=message):
         (sandbox_bench if name == "sandbox" else scheduler_bench)(Run(tmp_path))
 
@@ -241,7 +240,7 @@ def test_verify_reports_an_impossible_check_as_failed(text: str, tmp_path: Path)
     assert not checks["duplicates"]
 
 
-@pytest.mark.parametrize("arms", [5, {}, {"names": 5, "seeds": 1}, {"names": ["a"], "seeds": "x"}])
+@pytest.mark.parametrize("arms", [5, ["grpo_g"], {"grpo_g": "x"}, {"names": ["grpo_g"], "seeds": 1}])
 def test_a_run_json_with_invalid_arms_is_one_line(arms: object, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"config": {"arms": arms}}))
     with pytest.raises(ConfigError, match=r"config\.arms is no table"):

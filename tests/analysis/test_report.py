@@ -13,7 +13,6 @@ from analysis.claims.claims import judge
 from analysis.claims.claims_files import write_claims
 from analysis.claims.endpoints import read_claims
 from analysis.drawing.plot import write
-from analysis.entropy.entropy import Settings
 from analysis.entropy.entropy_files import write_study
 from analysis.figures import PLOTS
 from analysis.inputs.lineage import require_lineage, write_lineage
@@ -23,9 +22,12 @@ from analysis.report.parts import Parts
 from analysis.report.report import build
 from analysis.tables import GRIDS
 from analysis.tables.grid import to_csv, to_latex, to_markdown
+from bench.publish import publish
+from config.model import AnalysisSection
 from records.errors import ConfigError
 from records.manifest import list_folder
 from tests.analysis.conftest import REFERENCE, measured
+from tests.analysis.fake_benches import SANDBOX_BENCH
 from tests.analysis.fake_run import FakeRun
 
 REPORT_KEYS = {"run", "preset", "phases_s", "wall_s", "scores", "claims", "provenance"}
@@ -73,7 +75,7 @@ class _Tags(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(
-    run: Run, settings: Settings, reference: Reference, tmp_path_factory: pytest.TempPathFactory
+    run: Run, settings: AnalysisSection, reference: Reference, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, dict[str, object]]:
     out = tmp_path_factory.mktemp("report")
     rows = [
@@ -143,7 +145,7 @@ def test_the_page_shows_rings_controls_and_limits(page: tuple[str, object]) -> N
 
 
 def test_a_figure_has_the_same_bytes_each_time(
-    run: Run, settings: Settings, reference: Reference, tmp_path: Path
+    run: Run, settings: AnalysisSection, reference: Reference, tmp_path: Path
 ) -> None:
     plot = next(p for p in PLOTS if p.name == "sandbox")
     for name in ("a", "b"):
@@ -154,7 +156,7 @@ def test_a_figure_has_the_same_bytes_each_time(
 
 
 def test_a_figure_without_data_states_that_and_still_exists(
-    settings: Settings, reference: Reference, tmp_path: Path
+    settings: AnalysisSection, reference: Reference, tmp_path: Path
 ) -> None:
     root = FakeRun(questions=2, k=1, tokens=False, metrics=False, only=("sft", "rl3")).write(
         tmp_path / "bare"
@@ -167,7 +169,7 @@ def test_a_figure_without_data_states_that_and_still_exists(
 
 
 def test_every_plotted_number_of_every_figure_is_in_its_csv_source(
-    run: Run, settings: Settings, reference: Reference
+    run: Run, settings: AnalysisSection, reference: Reference
 ) -> None:
     for plot in PLOTS:
         table = plot.table(run, settings, reference)
@@ -175,7 +177,7 @@ def test_every_plotted_number_of_every_figure_is_in_its_csv_source(
 
 
 def test_tables_of_a_bare_run_hold_the_published_rows(
-    settings: Settings, reference: Reference, tmp_path: Path
+    settings: AnalysisSection, reference: Reference, tmp_path: Path
 ) -> None:
     root = FakeRun(questions=2, k=1, tokens=False, metrics=False, only=("sft",)).write(tmp_path / "bare")
     run = Run.open(root)
@@ -185,7 +187,7 @@ def test_tables_of_a_bare_run_hold_the_published_rows(
 
 
 def test_tables_have_the_same_cells_in_every_format(
-    run: Run, settings: Settings, reference: Reference
+    run: Run, settings: AnalysisSection, reference: Reference
 ) -> None:
     for make in GRIDS:
         grid = make(run, settings, reference)
@@ -204,8 +206,7 @@ def test_later_results_that_a_command_does_not_read_are_accepted(tmp_path: Path)
         (run.root / command).mkdir(exist_ok=True)
         (run.root / command / name).write_text("{}")
         write_lineage(run, run.root / command, command, [name])
-    path = run.root / "bench" / "sandbox.json"
-    path.write_text(path.read_text() + "\n")
+    publish(run.root, "sandbox", SANDBOX_BENCH | {"num_ok": 1999}, 1.0)
     require_lineage(run, run.root / "entropy" / "entropy.json", "entropy")
     with pytest.raises(ConfigError, match="made from another bench/sandbox"):
         require_lineage(run, run.root / "claims" / "claims.json", "claims")

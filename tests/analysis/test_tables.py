@@ -6,11 +6,11 @@ from pathlib import Path
 
 import yaml
 
-from analysis.entropy.entropy import Settings
 from analysis.inputs.runs import Run
 from analysis.tables import beyond, sft
 from analysis.tables.grid import Grid
 from tests.analysis.fake_run import put, summary_json
+from tests.analysis.settings import SETTINGS
 
 REFERENCE = yaml.safe_load(Path("results/reference/paper.yaml").read_text())
 
@@ -39,7 +39,7 @@ def test_each_number_is_in_its_column(tmp_path: Path) -> None:
         row("ifeval", "avg@1", 0.5), row("ifeval", "avg@1", 0.625, "loose"),
         row("ifeval", "instructions@1", 0.75), row("ifeval", "without_known_issues@1", 0.1),
     )  # fmt: skip
-    grid = beyond.grid(run, Settings(), REFERENCE)
+    grid = beyond.grid(run, SETTINGS, REFERENCE)
     assert cell(grid, "this run", "RL 3", "BFCL v3") == "25.0 [0.0, 100.0]"
     assert cell(grid, "this run", "RL 3", "IFEval").startswith("50.0 ")
     assert cell(grid, "this run", "RL 3", "IFEval, loose").startswith("62.5 ")
@@ -51,5 +51,5 @@ def test_each_number_is_in_its_column(tmp_path: Path) -> None:
 
 def test_a_part_of_bfcl_is_not_compared_with_the_published_score(tmp_path: Path) -> None:
     run = run_with(tmp_path, row("bfcl_v3", "avg@1", 0.9), row("bfcl_v3_path", "avg@1", 0.9))
-    assert list(beyond.grid(run, Settings(), REFERENCE).groups["this run"]) == []
-    assert list(sft.grid(run, Settings(), REFERENCE).groups["this run"]) == []
+    assert list(beyond.grid(run, SETTINGS, REFERENCE).groups["this run"]) == []
+    assert list(sft.grid(run, SETTINGS, REFERENCE).groups["this run"]) == []

@@ -43,7 +43,7 @@ def test_the_paper_arm_with_seed_0_is_the_main_run() -> None:
 
 def test_arms_of_one_seed_share_it_and_others_do_not() -> None:
     seeds = {run: config_of_arm(resolve(), run).rollout.seed for run in configured(resolve())}
-    assert len(set(seeds.values())) == resolve().arms.seeds
+    assert len(set(seeds.values())) == resolve().arms["grpo_g"]
     assert all(seeds[run] == seeds[ArmRun("grpo_g", MAIN, run.seed)] for run in seeds)
 
 
@@ -85,10 +85,10 @@ def test_an_origin_makes_a_corpus_only_if_the_teacher_changes() -> None:
     [
         (lambda: config_of_arm(resolve(), ArmRun("roc_papr", MAIN, 0)), "did you mean roc_paper"),
         (lambda: config_of_origin(resolve(), "sft_seed_9"), "did you mean sft_seed_"),
-        (lambda: configured(resolve([], ["arms.names=[grpo]"])), "did you mean grpo_g"),
+        (lambda: configured(resolve([], ["arms.grpo=1"])), "did you mean grpo_g"),
         (
-            lambda: config_of_arm(resolve([], ["rl.rl1.prompts_per_step=31"]), ArmRun("updates_8", MAIN, 0)),
-            "arm updates_8: rl.rl1.prompts_per_step = 31 does not divide",
+            lambda: config_of_arm(resolve([], ["objective.prompts_per_step=31"]), ArmRun("updates_8", MAIN, 0)),
+            "arm updates_8: objective.prompts_per_step = 31 does not divide",
         ),
     ],
 )  # fmt: skip

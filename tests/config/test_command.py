@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from config.command import one_line_errors
 from records.errors import ConfigError
@@ -86,3 +88,19 @@ def test_a_full_disk_names_the_file_that_did_not_fit(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.stdout, list(tmp_path.iterdir())) == ("out.json\n", [])
+
+
+@pytest.mark.parametrize(
+    ("module", "typed", "nearest"),
+    [
+        ("trainer.cli", "prepair", "prepare"),
+        ("evaluation.cli", "regarde", "regrade"),
+        ("analysis.cli", "figure", "figures"),
+        ("sandbox.cli", "docter", "doctor"),
+        ("config.__main__", "shw", "show"),
+    ],
+)
+def test_an_unknown_command_ends_with_the_nearest_known_one(module: str, typed: str, nearest: str) -> None:
+    done = CliRunner().invoke(importlib.import_module(module).app, [typed])
+    assert done.exit_code == 2
+    assert f"No such command '{typed}'. Did you mean '{nearest}'?" in done.output

@@ -31,7 +31,10 @@ def test_the_defaults_give_every_key_a_value() -> None:
     ("override", "nearest"),
     [
         ("rl.rl1.step=3", "rl.rl1.steps"),
-        ("objective.clip_hi=0.3", "objective.clip_high"),
+        ("objective.clip_high=0.3", "objective.clip"),
+        ("sft.save_every=3", "runtime.save_every_s"),
+        ("rl.rl1.prompts_per_step=3", "objective.prompts_per_step"),
+        ("rollout.tool.own=x", "rollout.tool.name"),
         ("rollout.tool.nmae=x", "rollout.tool.name"),
         ("modle.seed=1", "model.seed"),
     ],
@@ -49,8 +52,8 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(override: str, neare
         ("rl.rl1.steps='3'", "rl.rl1.steps = '3'", "integer"),
         ("rl.rl1.steps=2.5", "rl.rl1.steps = 2.5", "integer"),
         ("rl.rl1.steps=0", "rl.rl1.steps = 0", "greater than or equal to 1"),
-        ("model.tie_embeddings=1", "model.tie_embeddings = 1", "boolean"),
-        ("model.head_dim=16", "model.head_dim = 16", "32"),
+        ("runtime.deterministic=1", "runtime.deterministic = 1", "boolean"),
+        ("model.vocab_size=16", "model.vocab_size = 16", "300"),
         ("sft.noise.no_tool=1.5", "sft.noise.no_tool = 1.5", "1"),
         (
             "objective.roc.selection=papre",
@@ -98,10 +101,9 @@ def test_several_faults_are_reported_at_once() -> None:
         (["model.max_positions=200"], "exceed model.max_positions = 200"),
         (["rollout.kv_tokens=100"], "rollout.kv_tokens = 100 holds not one rollout"),
         (["objective.micro_batch_tokens=64"], "objective.micro_batch_tokens = 64 holds not one rollout"),
-        (["rl.rl1.prompts_per_step=5", "objective.updates_per_step=2"], "does not divide into"),
+        (["objective.prompts_per_step=5", "objective.updates_per_step=2"], "does not divide into"),
         (["sandbox.wall_s=5.0", "sandbox.cpu_s=1.0"], "at least 10 x sandbox.cpu_s"),
         (["model.heads=3"], "must be a multiple of model.kv_heads"),
-        (["model.source=pretrained"], "model.path must name a checkpoint"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -117,7 +119,7 @@ def test_a_combination_that_would_train_wrongly_is_refused(overrides: list[str],
         ["sandbox.wall_s=5.0", "sandbox.cpu_s=0.5"],
         ["objective.updates_per_step=2"],
         # A pretrained model brings its own sizes.
-        ["model.source=pretrained", "model.path=some/folder", "model.max_positions=200"],
+        ["model.path=some/folder", "model.max_positions=200"],
     ],
     ids=lambda value: value[0],
 )
@@ -164,10 +166,10 @@ def test_an_override_whose_value_is_not_yaml_is_refused() -> None:
 
 def test_later_files_win_over_earlier_ones_and_overrides_over_files(tmp_path: Path) -> None:
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
-    first.write_text("sft: {seed: 1, batch_size: 2, save_every: 3}\n")
+    first.write_text("sft: {seed: 1, batch_size: 2, epochs: 3.0}\n")
     second.write_text("sft: {seed: 4, batch_size: 5}\n")
     sft = resolve([first, second], ["sft.seed=6"]).sft
-    assert (sft.seed, sft.batch_size, sft.save_every) == (6, 5, 3)
+    assert (sft.seed, sft.batch_size, sft.epochs) == (6, 5, 3.0)
 
 
 def test_mappings_merge_deeply_and_lists_are_replaced() -> None:

@@ -42,8 +42,8 @@ def config(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> C
     """A run with problems and an SFT checkpoint, and nothing else."""
     config = tiny_config(
         "eval.plans.rl1.limit=3", "data.num_train=8", "data.num_test=4", "rl.rl1.steps=2",
-        "data.num_sft=8", "data.num_dev=4", "eval.max_response=48", "rl.rl1.prompts_per_step=3",
-        "sft.batch_size=8", "rl.rl2.prompts_per_step=3", "rl.rl3.prompts_per_step=3", "arms=null",
+        "data.num_sft=8", "data.num_dev=4", "eval.max_response=48", "objective.prompts_per_step=3",
+        "sft.batch_size=8", "arms=null",
     )  # fmt: skip
     paths = config.runtime.paths.model_copy(update={"results": str(tmp_path_factory.mktemp("arm"))})
     config = config.model_copy(

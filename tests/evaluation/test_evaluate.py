@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from analysis.inputs.evaluation import check_published, read_evaluation
@@ -182,11 +181,7 @@ def test_a_limit_draws_the_same_questions_each_time(run_root: Path, tmp_path: Pa
 
 def command(run_root: Path, out: Path, *arguments: str) -> Any:
     folder = run_root / "checkpoints" / "sft"
-    settings = (
-        f"runtime.interop_threads={torch.get_num_interop_threads()}",
-        "runtime.threads={sft: 1, rl: 1, eval: 1}",
-        "eval.max_response=40",
-    )
+    settings = ("eval.max_response=40",)
     options = [part for setting in settings for part in ("--set", setting)]
     fixed = ["--checkpoint", str(folder), "--out", str(out), "-k", "1", "--control", "tool_off"]
     return CliRunner().invoke(app, ["run", *fixed, *options, *arguments])

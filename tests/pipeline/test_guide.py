@@ -17,11 +17,8 @@ BLOCK = re.compile(r"```(?:python|yaml)\n# (\S+\.(?:py|yaml))\n(.*?)```", re.DOT
 SMALL = (
     "data: {num_sft: 300, num_train: 40, num_dev: 8, num_test: 8}\n"
     "sft: {epochs: 0.2, batch_size: 16}\n"
-    "rl:\n"
-    "  rl1: {steps: 1, prompts_per_step: 8}\n"
-    "  rl2: {prompts_per_step: 8}\n"
-    "  rl3: {prompts_per_step: 8}\n"
-    "objective: {group_size: 2, optimizer: {warmup_steps: 1}}\n"
+    "rl: {rl1: {steps: 1}}\n"
+    "objective: {group_size: 2, prompts_per_step: 8, optimizer: {warmup_steps: 1}}\n"
     "arms: null\n"
 )
 

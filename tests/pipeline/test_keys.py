@@ -35,11 +35,11 @@ SCORES = {
     **ANALYSIS,
 }
 TABLE: list[tuple[str, Any, dict[str, int]]] = [
-    ("model.heads", 4, BASE),
+    ("model.layers", 3, BASE),
     ("data.num_dev", 21, DATA),
     ("sandbox.cpu_s", 0.5, CORPUS),
     ("rollout.max_prompt", 330, CORPUS),
-    ("objective.clip_low", 0.1, RL1),
+    ("objective.clip", [0.1, 0.28], RL1),
     # The arm of micro, grpo_g, sets these two itself.
     ("objective.roc.selection", "random", {rule: count for rule, count in RL1.items() if rule != "arm"}),
     ("objective.roc.oversample", 3, {rule: count for rule, count in RL1.items() if rule != "arm"}),
@@ -51,8 +51,8 @@ TABLE: list[tuple[str, Any, dict[str, int]]] = [
     ("rl.filter.rollouts", 3, HARD),
     ("eval.max_response", 100, SCORES | {"arm": 1}),
     ("eval.plans.rl3.k", 3, {"evaluate": 1, "score": 1, "entropy": 1, "write_tables": 1, **ANALYSIS}),
-    ("arms.names", ["grpo_g"], {"write_tables": 1, **ANALYSIS}),
-    ("arms.seeds", 2, {"arm": 2, "write_tables": 1, **ANALYSIS}),
+    ("arms.roc_paper", None, {"write_tables": 1, **ANALYSIS}),
+    ("arms.grpo_g", 2, {"arm": 1, "write_tables": 1, **ANALYSIS}),
     ("analysis.confidence", 0.9, SCORES),
     ("runtime.sinks", ["tensorboard"], {}),
 ]

@@ -15,7 +15,7 @@ from tests.pipeline.checkout import Checkout, scheduled
 pytestmark = pytest.mark.slow
 
 ENTRY = '    Stage(name="rl4", kind=StageKind.RL, parent="rl3", label="RL 4"),\n'
-VALUES = "  rl4: {steps: 2, prompts_per_step: 4, max_response: 96, max_turns: 4, save_every: 1}\n"
+VALUES = "  rl4: {steps: 2, max_response: 96, max_turns: 4}\n"
 FACTS = """
 import json
 from pathlib import Path

@@ -97,14 +97,12 @@ def scripted_stage(
 ) -> RlStage:
     config = resolve()
     names = sorted({t.problem for t in trajectories})
-    section: StageSection = config.rl.stage("rl1").model_copy(
-        update={"prompts_per_step": len(names)} | changes
-    )
+    section: StageSection = config.rl.stage("rl1").model_copy(update=changes)
     no_warmup = config.objective.optimizer.model_copy(update={"warmup_steps": 0})
     return RlStage(
         stage="rl1",
         section=section,
-        objective=objective(group_size=4, optimizer=no_warmup),
+        objective=objective(group_size=4, prompts_per_step=len(names), optimizer=no_warmup),
         pool=[Problem(id=name, prompt="", answer="4") for name in names],
         trainer=cast(GrpoTrainer, trainer),
         sampler=cast(Sampler, sampler),

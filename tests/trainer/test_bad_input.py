@@ -44,7 +44,7 @@ def step_on(
             reward.close()
     json.dumps(outcome.metrics, allow_nan=False)
     assert outcome.metrics["num_rollouts"] == len(group)
-    assert outcome.metrics["num_kept"] + outcome.metrics["num_dropped"] == len(group)
+    assert outcome.metrics["num_kept"] == sum(bool(t.kept) for t in outcome.trajectories)
     reasons = Counter(trajectory.reason for trajectory in outcome.trajectories)
     assert reasons.total() == len(group)
     assert "" not in reasons

@@ -45,9 +45,7 @@ def test_an_export_loads_and_scores_like_its_checkpoint(
 def test_a_checkpoint_of_the_suite_can_be_the_pretrained_model_of_a_run(
     tiny_checkpoint: Path, tmp_path: Path, torch_settings: None
 ) -> None:
-    config = tiny_config(
-        "model.source=pretrained", f"model.path={tiny_checkpoint}", f"runtime.paths.results={tmp_path}"
-    )
+    config = tiny_config(f"model.path={tiny_checkpoint}", f"runtime.paths.results={tmp_path}")
     corpus, made = config.runtime.folder.corpus, tmp_path / "made"
     made.mkdir()
     (made / "documents.jsonl").write_text("")
@@ -56,6 +54,6 @@ def test_a_checkpoint_of_the_suite_can_be_the_pretrained_model_of_a_run(
     assert verify(config.runtime.folder.checkpoint("base")) == base
     assert "model.safetensors" in base.files
     assert not {MANIFEST, RUN} & set(base.files)
-    config = tiny_config("model.source=pretrained", "model.path=absent", f"runtime.paths.results={tmp_path}")
+    config = tiny_config("model.path=absent", f"runtime.paths.results={tmp_path}")
     with pytest.raises(ConfigError, match=r"absent: holds no config\.json"):
         make_base(BASE.of(config), config.runtime)

@@ -15,13 +15,16 @@ import pytest
 import torch
 
 from config.objective import Normalisation, RocSelection
+from config.resolve import resolve
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, SelectionReason, StopReason, Trajectory, Turn
 from trainer.selection.advantage import group_advantages
-from trainer.selection.roc import Candidate, SelectionRule, p_err, p_format, pressure, quotas, select
+from trainer.selection.roc import Candidate, p_err, p_format, pressure, quotas, select
 from trainer.selection.roc_release import p_err_text, p_format_text, release_counts
-from trainer.update.loss import MAX_LOG_RATIO, Clip, clipped_loss, row_weights
+from trainer.update.loss import MAX_LOG_RATIO, clipped_loss, row_weights
 from trainer.update.training_rows import Unusable, row_of, unusable
+
+PAPER = resolve().objective.roc
 
 PENALTIES = [0.0] * 6 + [0.25] * 4 + [0.5] * 4 + [1.0] * 2
 """Penalties of the 16 positives in the sensitivity table; the group has 16 negatives as well."""
@@ -74,25 +77,28 @@ def test_d02_a_class_that_exists_keeps_at_least_one() -> None:
 
 
 def test_d03_no_more_than_g_valid_keeps_all() -> None:
-    selection = select(a_group(3, 13), 16, SelectionRule(), Random(0))
+    selection = select(a_group(3, 13), 16, PAPER, Random(0))
     assert selection.reasons == (SelectionReason.KEPT_ALL,) * 16
 
 
 def test_d04_positives_are_drawn_by_inverse_penalty_without_replacement() -> None:
-    assert SelectionRule().epsilon == 0.05
+    assert PAPER.epsilon == 0.05
     group = [Candidate(index=0, reward=1.0), Candidate(index=1, reward=1.0, p_err=0.45)]
     group += [Candidate(index=i, reward=0.0) for i in (2, 3)]
     rng = Random(3)
-    first = sum(0 in select(group, 2, SelectionRule(), rng).kept for _ in range(4000)) / 4000
+    first = sum(0 in select(group, 2, PAPER, rng).kept for _ in range(4000)) / 4000
     assert first == pytest.approx(20 / (20 + 2), abs=0.015)
 
 
 def sensitivity_table() -> list[str]:
     """Mean p_total of the 8 positives kept of 16, over 500 seeded draws; the rows of docs/decisions.md, D04."""
     group = a_group(16, 16)
-    rules = [(f"paper, epsilon {e:g}", SelectionRule(epsilon=e)) for e in (0.001, 0.01, 0.05, 0.2, 1.0)]
-    rules.append(("random", SelectionRule(selection=RocSelection.RANDOM)))
-    rules.append(("release (the least)", SelectionRule(selection=RocSelection.RELEASE)))
+    rules = [
+        (f"paper, epsilon {e:g}", PAPER.model_copy(update={"epsilon": e}))
+        for e in (0.001, 0.01, 0.05, 0.2, 1.0)
+    ]
+    rules.append(("random", PAPER.model_copy(update={"selection": RocSelection.RANDOM})))
+    rules.append(("release (the least)", PAPER.model_copy(update={"selection": RocSelection.RELEASE})))
     rows = []
     for name, rule in rules:
         rng, total = Random(0), 0.0
@@ -111,18 +117,16 @@ def test_d04_the_sensitivity_table_in_the_document_is_what_the_code_gives(projec
 def test_d05_negatives_are_drawn_uniformly() -> None:
     rng, counts = Random(4), [0] * 32
     for _ in range(1000):
-        for i in select(a_group(16, 16), 16, SelectionRule(), rng).kept:
+        for i in select(a_group(16, 16), 16, PAPER, rng).kept:
             counts[i] += 1
     assert all(abs(count / 1000 - 0.5) < 0.06 for count in counts[16:])
 
 
 def test_d06_equal_reward_rejects_a_group_before_and_after_selection() -> None:
-    assert set(select(a_group(16, 0), 8, SelectionRule(), Random(0)).reasons) == {
-        SelectionReason.EQUAL_REWARD
-    }
+    assert set(select(a_group(16, 0), 8, PAPER, Random(0)).reasons) == {SelectionReason.EQUAL_REWARD}
     group = [Candidate(index=i, reward=1.0) for i in range(9)]
     group.append(Candidate(index=9, reward=0.5, p_err=1.0))
-    reasons = select(group, 2, SelectionRule(epsilon=1e-9), Random(0)).reasons
+    reasons = select(group, 2, PAPER.model_copy(update={"epsilon": 1e-9}), Random(0)).reasons
     assert set(reasons) == {SelectionReason.EQUAL_AFTER_SELECTION}
 
 
@@ -130,21 +134,21 @@ def test_d07_a_rollout_is_positive_if_its_reward_is_above_zero() -> None:
     rewards = [0.1, 2.0, 0.0, -1.0, 0.0, -0.5]
     group = [Candidate(index=i, reward=reward) for i, reward in enumerate(rewards)]
     for seed in range(20):
-        kept = select(group, 3, SelectionRule(), Random(seed)).kept
+        kept = select(group, 3, PAPER, Random(seed)).kept
         assert sum(i < 2 for i in kept) == 1
 
 
 def test_d08_rule_none_keeps_every_graded_rollout_of_a_group_with_spread() -> None:
-    rule = SelectionRule(selection=RocSelection.NONE)
+    rule = PAPER.model_copy(update={"selection": RocSelection.NONE})
     assert len(select(a_group(20, 12), 16, rule, Random(0)).kept) == 32
     assert select(a_group(32, 0), 16, rule, Random(0)).kept == ()
 
 
 def test_d09_random_differs_from_paper_only_in_the_weights() -> None:
-    random_rule = SelectionRule(selection=RocSelection.RANDOM)
+    random_rule = PAPER.model_copy(update={"selection": RocSelection.RANDOM})
     for num_negative in range(1, 32):
         group = a_group(32 - num_negative, num_negative)
-        paper = select(group, 16, SelectionRule(), Random(num_negative)).kept
+        paper = select(group, 16, PAPER, Random(num_negative)).kept
         uniform = select(group, 16, random_rule, Random(num_negative)).kept
         negatives = [[i for i in kept if i >= 32 - num_negative] for kept in (paper, uniform)]
         assert negatives[0] == negatives[1]
@@ -205,22 +209,22 @@ def test_d17_per_group_is_the_mean_over_questions_of_equation_6() -> None:
 
 
 def test_d18_clip_higher_and_no_second_bound() -> None:
-    assert Clip() == Clip(low=0.2, high=0.28)
+    assert resolve().objective.clip == [0.2, 0.28]
 
 
 def test_d19_log_ratios_are_cut_at_20_before_exp() -> None:
     assert MAX_LOG_RATIO == 20.0
     current = torch.tensor([0.0], requires_grad=True)
     on = torch.tensor([True])
-    clipped_loss(current, torch.tensor([-30.0]), -torch.ones(1), torch.ones(1), on, Clip())[0].backward()
+    clipped_loss(current, torch.tensor([-30.0]), -torch.ones(1), torch.ones(1), on, (0.2, 0.28))[0].backward()
     assert current.grad is not None
     assert current.grad.item() == 0.0
 
 
 def test_d20_infrastructure_failures_leave_quota_baseline_and_loss() -> None:
     lost = [Candidate(index=100 + i, reward=None) for i in range(16)]
-    with_lost = select(a_group(12, 8) + lost, 16, SelectionRule(), Random(5))
-    assert with_lost.kept == select(a_group(12, 8), 16, SelectionRule(), Random(5)).kept
+    with_lost = select(a_group(12, 8) + lost, 16, PAPER, Random(5))
+    assert with_lost.kept == select(a_group(12, 8), 16, PAPER, Random(5)).kept
 
 
 def test_d21_truncated_rollouts_are_trained_and_empty_ones_are_not() -> None:

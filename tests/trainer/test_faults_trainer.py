@@ -137,7 +137,6 @@ def test_b21_the_mismatch_compares_the_trainer_with_what_the_engine_reported(che
     mismatch = trainer.update(UpdateBatch(rows=shifted, lr=0.0)).mismatch
     assert mismatch.per_token(mismatch.sum_abs_dlogp) == pytest.approx(0.25, abs=1e-5)
     assert mismatch.max_abs_dlogp == pytest.approx(0.25, abs=1e-5)
-    assert mismatch.per_token(mismatch.sum_k3) == pytest.approx(math.exp(0.25) - 1.25, abs=1e-5)
 
 
 def test_b22_masked_tokens_and_their_behaviour_log_probs_do_not_enter_the_loss(checkpoint: Path) -> None:
@@ -225,12 +224,7 @@ def test_b17_b38_infrastructure_failures_do_not_change_the_baseline() -> None:
     assert all(not t.verdicts and t.kept is False for t in outcome.trajectories[4:])
     (batch,) = trainer.batches
     assert sorted(row.advantage for row in batch.rows) == [-1.5, 0.5, 0.5, 0.5]
-    assert (
-        outcome.metrics["num_no_reward"]
-        == outcome.metrics["num_aborted"]
-        == outcome.metrics["num_graded"]
-        == 4
-    )
+    assert outcome.metrics["num_no_reward"] == outcome.metrics["num_aborted"] == 4
 
 
 def test_b36_b38_a_reward_that_raises_gives_no_score() -> None:

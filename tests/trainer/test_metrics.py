@@ -55,10 +55,10 @@ def test_calls_are_failed_and_executed_ones() -> None:
 def test_each_metric_of_a_small_batch_equals_a_hand_count() -> None:
     metrics = rollout_metrics([RECOVERED, LOOPED, CUT, LOST])
     expected = {
-        "num_rollouts": 4, "num_graded": 3, "num_aborted": 1, "num_sampled_tokens": 8 + 6 + 10 + 1, "num_tool_calls": 4,
-        "num_prompt_unfit": 0, "num_tool_calls_run": 4, "num_tool_calls_lost": 1,
+        "num_rollouts": 4, "num_aborted": 1, "num_sampled_tokens": 8 + 6 + 10 + 1, "num_tool_calls": 4,
+        "num_tool_calls_run": 4, "num_tool_calls_lost": 1,
         "accuracy": 1 / 3, "reward_mean": 1 / 3, "response_len_mean": (11 + 8 + 10) / 3,
-        "response_len_correct_mean": 11, "sampled_len_mean": 24 / 3, "truncated_frac": 1 / 3, "context_stop_frac": 0,
+        "response_len_correct_mean": 11, "truncated_frac": 1 / 3, "context_stop_frac": 0,
         "max_turns_frac": 1 / 3, "turns_mean": 7 / 3, "tool_calls_mean": 4 / 3, "no_tool_frac": 1 / 3,
         "tool_error_frac": 0.25, "parse_error_frac": 0.0, "no_call_no_answer_frac": 0.0,
         "tool_error_frac_correct": 0.5, "num_tool_calls_correct": 2, "num_tool_errors_correct": 1,
@@ -70,7 +70,6 @@ def test_each_metric_of_a_small_batch_equals_a_hand_count() -> None:
 
 def test_a_metric_without_a_case_is_absent_and_not_zero() -> None:
     metrics = rollout_metrics([LOST])
-    assert metrics["num_graded"] == 0
     assert not {"accuracy", "tool_error_frac", "response_len_correct_mean", "recovery_frac"} & set(metrics)
     assert rollout_metrics([])["num_rollouts"] == 0
 
@@ -85,14 +84,14 @@ def test_lost_and_unfit_rollouts_change_no_mean() -> None:
         stop=StopReason.ABORTED,
     )
     counts = {
-        "num_rollouts", "num_aborted", "num_sampled_tokens", "num_tool_calls", "num_prompt_unfit",
+        "num_rollouts", "num_aborted", "num_sampled_tokens", "num_tool_calls",
         "num_tool_calls_lost",
     }  # fmt: skip
     alone, among = rollout_metrics(played), rollout_metrics([*played, *[LOST, lost_late, unasked] * 9])
     assert {name: value for name, value in among.items() if name not in counts} == {
         name: value for name, value in alone.items() if name not in counts
     }
-    assert (among["num_prompt_unfit"], among["num_tool_calls_lost"], among["num_aborted"]) == (9, 18, 18)
+    assert (among["num_tool_calls_lost"], among["num_aborted"]) == (18, 18)
     assert "no_tool_frac" not in rollout_metrics([LOST] * 8)
     lines = alarms(rollout_metrics([LOST] * 8) | {"no_reward_frac": 1.0})
     assert not [line for line in lines if "using the tool" in line]
@@ -125,5 +124,5 @@ def test_idle_turns_and_parse_errors_have_their_shares() -> None:
 def test_groups_count_by_their_graded_rewards() -> None:
     right, wrong, lost = a_rollout(a_turn(1, 2)), a_rollout(a_turn(1, 2), reward=0.0), LOST
     metrics = group_metrics([[right, lost], [right, wrong], [wrong, wrong], [wrong, right], [lost, lost]])
-    assert metrics == {"groups_all_right_frac": 0.25, "groups_all_wrong_frac": 0.25, "groups_mixed_frac": 0.5}
+    assert metrics == {"groups_all_right_frac": 0.25, "groups_all_wrong_frac": 0.25}
     assert group_metrics([[lost]]) == {}

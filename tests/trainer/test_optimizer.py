@@ -36,8 +36,8 @@ class Net(nn.Module):
 
 
 def optimizers(net: Net, kind: str) -> list[Any]:
-    settings = {"lr": 0.01, "betas": [0.9, 0.95], "weight_decay": 0.1}
-    return muon_and_adamw(net, **settings) if kind == "muon" else [adamw(net, **settings)]
+    settings = {"lr": 0.01, "betas": [0.9, 0.95]}
+    return muon_and_adamw(net, **settings) if kind == "muon" else [adamw(net, **settings, weight_decay=0.1)]
 
 
 def train(net: Net, using: list[Any], steps: range) -> None:
@@ -69,7 +69,7 @@ def test_a_restart_continues_bit_for_bit(kind: str, tmp_path: Path) -> None:
 
 def test_muon_takes_hidden_matrices_and_adamw_every_other_parameter_once() -> None:
     net = Net()
-    muon, rest = muon_and_adamw(net, lr=0.01, betas=[0.9, 0.95], weight_decay=0.0)
+    muon, rest = muon_and_adamw(net, lr=0.01, betas=[0.9, 0.95])
     taken = [{id(p) for group in o.param_groups for p in group["params"]} for o in (muon, rest)]
     names = {id(p): name for name, p in net.named_parameters()}
     assert {names[i] for i in taken[0]} == {"a.weight", "b.weight", "c.weight"}
@@ -91,19 +91,19 @@ def test_orthogonalising_keeps_directions_and_flattens_singular_values(shape: tu
 
 
 def test_muon_is_the_published_rule() -> None:
-    """Nesterov momentum, orthogonalised, scaled to AdamW's size, decoupled decay: computed for one matrix."""
+    """Nesterov momentum, orthogonalised, scaled to AdamW's size: computed for one matrix."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(6, 4, generator=generator)
     gradients = [torch.randn(6, 4, generator=generator) for _ in range(3)]
     parameter = nn.Parameter(weight.clone())
-    optimizer = Muon([parameter], lr=0.1, momentum=0.9, weight_decay=0.2)
+    optimizer = Muon([parameter], lr=0.1, momentum=0.9)
     momentum = torch.zeros(6, 4)
     for gradient in gradients:
         parameter.grad = gradient.clone()
         optimizer.step()
         momentum = 0.9 * momentum + 0.1 * gradient
         update = 0.1 * gradient + 0.9 * momentum
-        weight = weight * (1 - 0.1 * 0.2) - 0.1 * 0.2 * 6**0.5 * orthogonalise(update[None])[0]
+        weight = weight - 0.1 * 0.2 * 6**0.5 * orthogonalise(update[None])[0]
     assert torch.allclose(parameter, weight, atol=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_matrices_of_one_shape_do_not_mix() -> None:
 
 def test_a_parameter_without_gradient_stays_as_it_is() -> None:
     still = nn.Parameter(torch.ones(2, 2))
-    Muon([still], lr=0.1, weight_decay=0.5).step()
+    Muon([still], lr=0.1).step()
     assert torch.equal(still, torch.ones(2, 2))
 
 

@@ -29,7 +29,7 @@ def call(arguments: str, name: str = "count_divisors") -> str:
 
 @pytest.fixture
 def config():
-    return resolve(overrides=[f"rollout.tool.own={MODULE}", "rollout.system=full"])
+    return resolve(overrides=[f"rollout.tool.name={MODULE}", "rollout.system=full"])
 
 
 def test_the_prompt_holds_the_signature_of_the_users_tool(config) -> None:
@@ -90,7 +90,7 @@ def test_arguments_that_are_not_an_object_are_the_models_error() -> None:
 @pytest.mark.parametrize("module", ["no_such_tool", "json"])
 def test_an_invalid_tool_module_is_refused_in_one_line(module: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"rollout\.tool\.own = .*NAME, DESCRIPTION, PARAMETERS and run"
+        ConfigError, match=r"rollout\.tool\.name = .*NAME, DESCRIPTION, PARAMETERS and run"
     ) as refused:
         load_user_tool(module)
     assert "\n" not in str(refused.value)

@@ -19,7 +19,7 @@ from trainer.problems.problem_files import load_split, pool_digest, read_problem
 GOOD = {"id": "a", "prompt": "what?", "answer": "4"}
 SMALL = [
     "data.num_sft=12", "data.num_train=8", "data.num_dev=4", "data.num_test=4", "runtime.run=r",
-    "sft.batch_size=4", "rl.rl1.prompts_per_step=4", "rl.rl2.prompts_per_step=4", "rl.rl3.prompts_per_step=4",
+    "sft.batch_size=4", "objective.prompts_per_step=4",
 ]  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import torch
 
 from records.problem import Problem
@@ -38,8 +37,8 @@ def test_a_step_loses_no_rollout_and_gives_a_reason_for_each(tiny_checkpoint: Pa
     outcome = stage.step(1)
     metrics, trajectories = outcome.metrics, outcome.trajectories
     assert len(trajectories) == 3 * 4 * 2 == metrics["num_rollouts"]
-    assert sum(metrics[f"num_{reason.value}"] for reason in SelectionReason) == len(trajectories)
-    assert metrics["num_kept"] + metrics["num_dropped"] == len(trajectories)
+    dropped = sum(metrics[f"num_{reason.value}"] for reason in SelectionReason if not reason.is_kept)
+    assert metrics["num_kept"] + dropped == len(trajectories)
     assert all(t.kept is not None and t.reason for t in trajectories)
     assert [t.key for t in trajectories] == sorted(t.key for t in trajectories)
     assert 0 < metrics["num_kept"] == sum(bool(t.kept) for t in trajectories) <= 12
@@ -47,7 +46,6 @@ def test_a_step_loses_no_rollout_and_gives_a_reason_for_each(tiny_checkpoint: Pa
     assert metrics["num_trained_tokens"] == sum(t.num_sampled for t in kept)
     assert all(not isinstance(v, float) or math.isfinite(v) for v in metrics.values())
     assert metrics["mismatch_abs_max"] < 1e-4
-    assert metrics["advantage_mean"] == pytest.approx(0.0, abs=1e-9)
     assert (outcome.step, outcome.journal_row["policy_version"], metrics["num_updates"]) == (1, 0, 1)
     assert not torch.equal(before, stage.trainer.export_weights()["model.norm.weight"])
     assert "acc" in progress_note(metrics)
@@ -107,7 +105,7 @@ def test_filtered_overlong_rollouts_are_wrong_but_not_lost(tiny_checkpoint: Path
     assert 0 < len(cut) < 24
     assert all((t.reward, t.kept, t.reason) == (None, False, "overlong") for t in cut)
     metrics = {name: outcome.metrics for name, outcome in outcomes.items()}
-    for name in ("num_graded", "accuracy", "truncated_frac"):
+    for name in ("accuracy", "truncated_frac"):
         assert metrics["filter"][name] == metrics["penalise"][name]
     assert (metrics["filter"]["num_overlong"], metrics["filter"]["no_reward_frac"]) == (len(cut), 0.0)
 
@@ -129,7 +127,7 @@ def test_a_resumed_stage_equals_a_straight_one_bit_for_bit(tiny_checkpoint: Path
 
 
 def test_several_updates_a_step_split_it_by_groups_and_keep_the_old_log_probs(tiny_checkpoint: Path) -> None:
-    three = ("objective.updates_per_step=3", "rl.rl2.prompts_per_step=3", "rl.rl3.prompts_per_step=3")
+    three = ("objective.updates_per_step=3",)
     outcome = real_stage(tiny_checkpoint, even_ids, *three).step(1)
     assert 2 <= outcome.metrics["num_updates"] <= 3
     assert outcome.metrics["num_trained_tokens"] == sum(t.num_sampled for t in outcome.trajectories if t.kept)

@@ -7,29 +7,37 @@ import math
 from collections import Counter
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.objective import RocSelection, RocTransform
+from config.objective import RocSection, RocSelection
+from config.resolve import resolve
 from records.tool_call import Status, ToolResult
 from records.trajectory import CallKind, SelectionReason, Trajectory, Turn
 from trainer.selection.roc import (
     Candidate,
-    SelectionRule,
     p_err,
     p_format,
+    penalty,
     pressure,
     quotas,
     reject_equal,
     select,
 )
 
-PAPER = SelectionRule()
-RANDOM = SelectionRule(selection=RocSelection.RANDOM)
-RELEASE = SelectionRule(selection=RocSelection.RELEASE)
-NONE = SelectionRule(selection=RocSelection.NONE)
+PAPER = resolve().objective.roc
+
+
+def a_rule(**changes: Any) -> RocSection:
+    return PAPER.model_copy(update=changes)
+
+
+RANDOM, RELEASE, NONE, PERMUTED = (
+    a_rule(selection=RocSelection(name)) for name in ("random", "release", "none", "permuted")
+)
 
 
 def a_turn(call: CallKind = CallKind.NONE, status: Status | None = None, text: str = "") -> Turn:
@@ -149,7 +157,7 @@ def test_a_tie_of_remainders_falls_both_ways_by_the_stream() -> None:
 
 @pytest.mark.parametrize("num_valid", [2, 3, 7, 8])
 @pytest.mark.parametrize("rule", [PAPER, RANDOM, NONE])
-def test_no_more_than_g_valid_keeps_all_of_them(num_valid: int, rule: SelectionRule) -> None:
+def test_no_more_than_g_valid_keeps_all_of_them(num_valid: int, rule: RocSection) -> None:
     group = [*a_group(1, num_valid - 1), Candidate(index=99, reward=None)]
     selection = select(group, 8, rule, Random(0))
     assert selection.kept == tuple(range(num_valid))
@@ -161,7 +169,7 @@ def test_no_more_than_g_valid_keeps_all_of_them(num_valid: int, rule: SelectionR
     "rewards",
     [[1.0] * 4, [0.0] * 4, [0.35] * 4, [1.0], [1.0, None], [None] * 4, [], [0.5, None, 0.5]],
 )
-def test_a_group_without_spread_is_rejected_whole(rule: SelectionRule, rewards: list[float | None]) -> None:
+def test_a_group_without_spread_is_rejected_whole(rule: RocSection, rewards: list[float | None]) -> None:
     group = [Candidate(index=i, reward=reward) for i, reward in enumerate(rewards)]
     selection = select(group, 2, rule, Random(0))
     assert selection.kept == ()
@@ -191,7 +199,7 @@ candidates = st.lists(
     st.randoms(),
 )
 def test_selection_conserves_and_ignores_the_order(
-    rows: list[tuple[float | None, float]], G: int, rule: SelectionRule, seed: int, shuffler: Random
+    rows: list[tuple[float | None, float]], G: int, rule: RocSection, seed: int, shuffler: Random
 ) -> None:
     """B35: one reason each, `kept` matches the reasons; the order of candidates has no effect; seeds repeat."""
     group = [Candidate(index=i, reward=reward, p_err=penalty) for i, (reward, penalty) in enumerate(rows)]
@@ -224,13 +232,12 @@ def sequential_probabilities(weights: list[float], num: int) -> dict[frozenset[i
 @pytest.mark.parametrize(
     ("rule", "weights"),
     [
-        (SelectionRule(epsilon=0.1), [1 / 0.1, 1 / 0.35, 1 / 0.6, 1 / 1.1]),
-        (SelectionRule(epsilon=0.1, transform=RocTransform.INVERTED), [0.1, 0.35, 0.6, 1.1]),
+        (a_rule(epsilon=0.1), [1 / 0.1, 1 / 0.35, 1 / 0.6, 1 / 1.1]),
         (RANDOM, [1.0, 1.0, 1.0, 1.0]),
     ],
-    ids=["paper", "inverted", "random"],
+    ids=["paper", "random"],
 )
-def test_positives_are_drawn_with_the_stated_weights(rule: SelectionRule, weights: list[float]) -> None:
+def test_positives_are_drawn_with_the_stated_weights(rule: RocSection, weights: list[float]) -> None:
     """Chi-square of 4000 seeded draws of 2 of 4 positives against exact sequential probabilities."""
     group = a_group(4, 4)
     rng, num_draws = Random(11), 4000
@@ -253,17 +260,15 @@ def test_negatives_are_drawn_uniformly_for_any_penalty() -> None:
 
 
 def test_permuted_penalties_carry_no_information() -> None:
-    rng, rule = Random(13), SelectionRule(epsilon=0.01, transform=RocTransform.PERMUTED)
+    rng, rule = Random(13), a_rule(epsilon=0.01, selection=RocSelection.PERMUTED)
     counts = Counter(i for _ in range(4000) for i in select(a_group(4, 4), 4, rule, rng).kept if i < 4)
     assert all(abs(counts[i] / 4000 - 0.5) < 0.04 for i in range(4))
 
 
-def test_the_penalty_flags_switch_each_penalty_off() -> None:
+def test_p_total_is_the_sum_of_the_penalties_that_are_named() -> None:
     candidate = Candidate(index=0, reward=1.0, p_err=0.25, p_format=0.5)
-    flags = [(True, True, 0.75), (True, False, 0.25), (False, True, 0.5), (False, False, 0.0)]
-    for use_p_err, use_p_format, expected in flags:
-        rule = SelectionRule(use_p_err=use_p_err, use_p_format=use_p_format)
-        assert rule.penalty(candidate) == expected
+    for names, expected in ((["p_err", "p_format"], 0.75), (["p_err"], 0.25), (["p_format"], 0.5), ([], 0.0)):
+        assert penalty(candidate, a_rule(penalties=names)) == expected
 
 
 def test_selection_lowers_the_mean_penalty_of_positives() -> None:
@@ -318,9 +323,3 @@ def test_a_group_of_fewer_than_two_to_train_is_refused() -> None:
 def test_an_index_that_occurs_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="share an index"):
         select([Candidate(index=0, reward=1.0), Candidate(index=0, reward=0.0)], 2, PAPER, Random(0))
-
-
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
-def test_an_epsilon_without_meaning_is_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="epsilon"):
-        SelectionRule(epsilon=epsilon)

@@ -43,12 +43,12 @@ class SavingTrainer(FakeTrainer):
 
 def run_steps(group: list[Trajectory], tmp_path: Path, steps: int, **changes: Any) -> list[str]:
     """Run the loop of a stage whose every step plays these rollouts; return the saved states."""
-    stage = scripted_stage(group, SavingTrainer(), FakeSampler(group), steps=steps, save_every=1)
+    stage = scripted_stage(group, SavingTrainer(), FakeSampler(group), steps=steps)
     stage = replace(stage, objective=stage.objective.model_copy(update=changes))
     stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
     with WorkDir.open(tmp_path / "rl1", "f") as work:
         try:
-            _loop(stage, work, Quiet(), Sinks([]), 0, keep="all")  # pyright: ignore[reportArgumentType]
+            _loop(stage, work, Quiet(), Sinks([]), 0, "all", 0.0)  # pyright: ignore[reportArgumentType]
         finally:
             states = sorted(state.name for state in work.path.glob("step-*"))
     return states
@@ -110,7 +110,7 @@ def test_a_single_lost_step_saves_no_state_and_the_stage_continues(tmp_path: Pat
 def test_training_before_a_loss_of_the_engine_is_saved(
     tmp_path: Path,
 ) -> None:
-    stage = scripted_stage(MIXED, SavingTrainer(), FakeSampler(MIXED), steps=20, save_every=10)
+    stage = scripted_stage(MIXED, SavingTrainer(), FakeSampler(MIXED), steps=20)
     stage.sampler.codec = CharCodec()  # pyright: ignore[reportAttributeAccessIssue]
     good, lost = list(MIXED), [a_rollout("p", i, None) for i in range(8)]
 
@@ -127,7 +127,7 @@ def test_training_before_a_loss_of_the_engine_is_saved(
 
     with WorkDir.open(tmp_path / "rl1", "f") as work:
         with pytest.raises(StageStalled):
-            _loop(GoesDown(), work, Quiet(), Sinks([]), 0, keep="all")  # pyright: ignore[reportArgumentType]
+            _loop(GoesDown(), work, Quiet(), Sinks([]), 0, "all", 1000.0)  # pyright: ignore[reportArgumentType]
         assert [state.name for state in work.path.glob("step-*")] == ["step-000004"]
         work.begin_attempt(4)
         lines = (work.path / "metrics.jsonl").read_text().splitlines()
@@ -181,7 +181,7 @@ def test_filtered_overlong_rollouts_are_those_of_both_ends_of_the_budget() -> No
         for i, stop in enumerate([StopReason.LENGTH, StopReason.CONTEXT, *[StopReason.ANSWER] * 4])
     ]
     stage = scripted_stage(group, FakeTrainer(), FakeSampler(group))
-    outcome = replace(stage, objective=objective(group_size=4, overlong="filter")).step(1)
+    outcome = replace(stage, objective=objective(group_size=4, prompts_per_step=1, overlong="filter")).step(1)
     assert [t.selection for t in outcome.trajectories[:2]] == [SelectionReason.OVERLONG] * 2
     assert outcome.metrics["num_overlong"] == 2
 

@@ -25,7 +25,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def pretrained(path: Path, *more: str):
-    return resolve([], ["model.source=pretrained", f"model.path={path}", *more])
+    return resolve([], [f"model.path={path}", *more])
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def pretrained(path: Path, *more: str):
     [
         (["data.source=mine"], {"data"}, "data.source = 'mine'"),
         (
-            ["model.source=pretrained", "model.path=absent"],
+            ["model.path=absent"],
             {"base", "sft"},
             "model.path = absent: holds no config.json",
         ),

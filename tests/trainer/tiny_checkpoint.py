@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from config.model import Config
 from config.resolve import resolve
 from records.manifest import write_folder
@@ -29,10 +27,7 @@ def tiny_config(*overrides: str) -> Config:
     small = (
         f"model.vocab_size={VOCAB}", "rollout.kv_tokens=16384", "rollout.max_prompt=256", "eval.max_prompt=256",
         "eval.max_response=64", "objective.group_size=4", "rl.rl1.max_response=48", "rl.rl1.max_turns=3",
-        "rl.rl1.prompts_per_step=3", "objective.optimizer.warmup_steps=1", "analysis.bootstrap_draws=100",
-        "runtime.threads={sft: 1, rl: 1, eval: 1}",
-        # Can be set only once per process, so a test takes it as it is.
-        f"runtime.interop_threads={torch.get_num_interop_threads()}",
+        "objective.prompts_per_step=3", "objective.optimizer.warmup_steps=1", "analysis.bootstrap_draws=100",
     )  # fmt: skip
     return resolve(overrides=[*sizes, *small, *overrides])
 

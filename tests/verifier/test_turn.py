@@ -12,7 +12,6 @@ from records.problem import Problem
 from records.trajectory import CallKind, StopReason, Trajectory, Turn
 from records.verdict import VerdictKind
 from trainer.rollout.chat import parse_turn, parse_user_call
-from trainer.selection.reward import well_formed
 from trainer.selection.roc import p_format
 from verifier.answers.extract import extract, extract_letter, without_end_marks
 from verifier.bfcl.calls import NoCalls, decode
@@ -204,13 +203,11 @@ def test_an_answer_quoted_in_reasoning_call_or_response_does_not_count(text: str
     assert (verdict(text) is VerdictKind.CORRECT) is (answer == "4")
 
 
-def test_only_answers_in_the_text_count_for_penalty_and_form() -> None:
+def test_only_answers_in_the_text_count_for_the_penalty() -> None:
     text = f"first <answer> then</reason>{call('<answer>')}{BOX}"
     turn = Turn(text=text, start=0, end=1, call=CallKind.NONE)
     assert read_turn(text, opened=True).num_answers == 1
     assert p_format([turn]) == 0.0
-    trajectory = Trajectory(run="", checkpoint="", benchmark="", problem="p", sample=0, turns=[turn])
-    assert well_formed(Problem(id="p", prompt="", answer=""), trajectory).verdict is VerdictKind.CORRECT
 
 
 # --- bounds --------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def open_engines(
                         max_len=max_len,
                         store=store,
                         device=runtime.device,
-                        threads=runtime.threads.rl,
+                        threads=runtime.threads,
                     )
                     for number in range(section.count)
                 ]
@@ -68,7 +68,7 @@ def open_engines(
                         max_len=max_len,
                         max_requests=section.max_requests,
                         dtype=section.dtype or ("float32" if on_cpu else "bfloat16"),
-                        threads=runtime.threads.rl,
+                        threads=runtime.threads,
                         eager=on_cpu,
                         device=None if section.count == 1 or on_cpu else gpu_of(number, _gpus()),
                     )

@@ -4,6 +4,5 @@ Other packages import from these modules:
 
 - `interrupt`: `StopSignal`
 - `progress`: `Progress`
-- `set_aside`: `free_name`
 - `work_folder`: `WorkDir`
 """

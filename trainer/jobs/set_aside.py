@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from records.errors import ConfigError
-from records.files import read_json, sync_folder, write_json
+from records.files import free_name, read_json, sync_folder, write_json
 
 MARK = "fingerprint.json"
 INDEX = "index.json"
@@ -75,18 +75,6 @@ def set_aside(path: Path, fingerprint: str) -> Path:
     path.replace(aside)
     sync_folder(aside.parent)
     sync_folder(path.parent)
-    return aside
-
-
-def free_name(path: Path, suffix: str) -> Path:
-    """`.old/NAME-SUFFIX` beside `path`, with a number if that name exists; no folder is ever replaced."""
-    folder = path.parent / ".old"
-    folder.mkdir(exist_ok=True)
-    first = folder / f"{path.name}-{suffix}"
-    number, aside = 1, first
-    while aside.exists():
-        number += 1
-        aside = first.with_name(f"{first.name}-{number}")
     return aside
 
 

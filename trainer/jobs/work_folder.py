@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from records.errors import ConfigError
-from records.files import read_json, sha256_of, sync_folder, write_json
-from trainer.jobs.set_aside import DAMAGED, INDEX, free_name, take_place
+from records.files import free_name, read_json, sha256_of, sync_folder, write_json
+from trainer.jobs.set_aside import DAMAGED, INDEX, take_place
 
 KEEP_STATES = 2
 ATTEMPTS = "attempts.jsonl"
@@ -33,7 +33,7 @@ class WorkDir:
     """Open it with `WorkDir.open`; hold it while the job runs."""
 
     def __init__(self, path: Path, fingerprint: str) -> None:
-        self.path, self._fingerprint = path, fingerprint
+        self.path, self._fingerprint, self._saved_at = path, fingerprint, time.monotonic()
 
     @classmethod
     @contextmanager
@@ -73,8 +73,14 @@ class WorkDir:
         shutil.rmtree(final, ignore_errors=True)
         beside.replace(final)
         sync_folder(self.path)
+        self._saved_at = time.monotonic()
         for old in self._states()[:-KEEP_STATES]:
             shutil.rmtree(old, ignore_errors=True)
+
+    @property
+    def unsaved_s(self) -> float:
+        """Seconds since a state was saved, or the folder opened: what a kill costs now."""
+        return time.monotonic() - self._saved_at
 
     def newest(self) -> tuple[int, Path] | None:
         """Step and folder of the newest undamaged state; a damaged one is skipped with a line that names the fault."""

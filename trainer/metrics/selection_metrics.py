@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
 
+from config.objective import RocSection
 from records.trajectory import SelectionReason
 from trainer.selection.group_selection import GroupSelection
-from trainer.selection.roc import SelectionRule, pressure
+from trainer.selection.roc import pressure
 
 
-def selection_metrics(
-    groups: Sequence[GroupSelection], rule: SelectionRule, advantages_N: Sequence[float]
-) -> dict[str, float]:
-    """Counts of a step by reason; penalties as means over positives, pooled over groups; spread of the advantages."""
-    counts = {f"num_{reason.value}": 0 for reason in SelectionReason}
+def selection_metrics(groups: Sequence[GroupSelection], roc: RocSection) -> dict[str, float]:
+    """Counts of a step, the rollouts left out by reason; penalties as means over positives, pooled over groups."""
+    counts: Counter[SelectionReason] = Counter(dict.fromkeys(SelectionReason, 0))
     before = after = 0.0
     num_before = num_after = 0
     for group in groups:
         selection = group.selection
         for reason in selection.reasons:
-            counts[f"num_{reason.value}"] += 1
+            counts[reason] += 1
         if not selection.kept:
             continue
-        pull = pressure(group.candidates, selection, rule)
+        pull = pressure(group.candidates, selection, roc)
         before += pull.p_total_before * pull.num_before if pull.num_before else 0.0
         after += pull.p_total_after * pull.num_after if pull.num_after else 0.0
         num_before, num_after = num_before + pull.num_before, num_after + pull.num_after
-    kept = sum(len(group.selection.kept) for group in groups)
-    total = sum(len(group.candidates) for group in groups)
-    metrics: dict[str, float] = {**counts, "num_kept": kept, "num_dropped": total - kept}
-    metrics["no_reward_frac"] = counts[f"num_{SelectionReason.NO_REWARD.value}"] / max(total, 1)
+    metrics: dict[str, float] = {
+        f"num_{reason.value}": num for reason, num in counts.items() if not reason.is_kept
+    }
+    metrics["num_kept"] = sum(num for reason, num in counts.items() if reason.is_kept)
+    metrics["no_reward_frac"] = counts[SelectionReason.NO_REWARD] / max(counts.total(), 1)
     if num_before:
         metrics["p_total_pos_before"] = before / num_before
     if num_after:
         metrics["p_total_pos_after"] = after / num_after
-    if advantages_N:
-        mean = math.fsum(advantages_N) / len(advantages_N)
-        squares = math.fsum((a - mean) ** 2 for a in advantages_N)
-        metrics["advantage_mean"] = mean
-        metrics["advantage_std"] = math.sqrt(squares / len(advantages_N))
-        metrics["advantage_max"] = max(map(abs, advantages_N))
     return metrics

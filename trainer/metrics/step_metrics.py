@@ -90,9 +90,7 @@ def rollout_metrics(rollouts: Sequence[GradedRollout]) -> dict[str, float]:
     first_calls = [c[0] for c in calls if c]
     metrics: dict[str, float] = {
         "num_rollouts": len(rollouts),
-        "num_graded": len(graded),
         "num_aborted": sum(is_lost(t) for t in rollouts),
-        "num_prompt_unfit": sum(not t.turns and not is_lost(t) for t in rollouts),
         "num_sampled_tokens": sum(t.num_sampled for t in rollouts),
         "num_tool_calls": sum(len(t.calls) for t in rollouts),
         "num_tool_calls_run": sum(turn.result is not None for t in rollouts for turn in t.turns),
@@ -104,7 +102,6 @@ def rollout_metrics(rollouts: Sequence[GradedRollout]) -> dict[str, float]:
     metrics |= _mean("reward_mean", [t.reward for t in graded if t.reward is not None])
     metrics |= _mean("response_len_mean", [t.response_len for t in played])
     metrics |= _mean("response_len_correct_mean", [t.response_len for t in correct])
-    metrics |= _mean("sampled_len_mean", [t.num_sampled for t in played])
     metrics |= _mean("truncated_frac", [t.stop is StopReason.LENGTH for t in played])
     metrics |= _mean("context_stop_frac", [t.stop is StopReason.CONTEXT for t in played])
     metrics |= _mean("max_turns_frac", [t.stop is StopReason.MAX_TURNS for t in played])
@@ -141,7 +138,6 @@ def group_metrics(groups: Iterable[Sequence[GradedRollout]]) -> dict[str, float]
     return {
         "groups_all_right_frac": outcomes["right"] / total,
         "groups_all_wrong_frac": outcomes["wrong"] / total,
-        "groups_mixed_frac": outcomes["mixed"] / total,
     }
 
 

@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 from config.model import AnalysisSection, RuntimeSection
 from records.digest import digest
 from records.errors import ConfigError
-from records.evaluation import REMEDY, SUMMARY, EvaluationSummary
+from records.evaluation import REMEDY, EvaluationSummary
 from records.files import require_digest, sha256_of, write_json
 from records.manifest import MANIFEST, RUN, Manifest, verify
-from records.token_table import SCHEMA, TOKENS
+from records.run_folder import SUMMARY, TOKENS
+from records.token_table import SCHEMA
 from records.trajectory import IdsSource, Trajectory, Turn
 from trainer.model import check_device, load_model, use_threads
 from trainer.rollout.tokenizer import FolderCodec
@@ -58,7 +59,7 @@ def score_samples(
     from records.trajectory_files import read_parquet
 
     began = time.monotonic()
-    use_threads(runtime, runtime.threads.eval)
+    use_threads(runtime)
     inputs = ScoreInputs(
         checkpoint=verify(checkpoint).digest if (checkpoint / MANIFEST).exists() else None,
         samples=sha256_of(require_samples(samples)),

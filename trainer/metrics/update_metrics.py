@@ -26,7 +26,4 @@ def update_metrics(updates: Sequence[UpdateMetrics]) -> dict[str, float]:
         "ratio_mean": sum(u.sums.sum_ratio for u in updates) / tokens,
         "mismatch_abs_mean": first.per_token(first.sum_abs_dlogp),
         "mismatch_abs_max": first.max_abs_dlogp,
-        "mismatch_k3": first.per_token(first.sum_k3),
-        "padding_frac": sum(u.padding_frac for u in updates) / len(updates),
-        "shared_frac": sum(u.shared_frac for u in updates) / len(updates),
     }

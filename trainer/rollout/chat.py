@@ -311,7 +311,7 @@ def chat_format(rollout: RolloutSection) -> ChatFormat:
     """The configured conversation."""
     return ChatFormat(
         system=rollout.system,
-        tool_name=rollout.tool.name,
+        tool_name=rollout.tool.python_name,
         session=rollout.tool.state == "session",
         response_chars=rollout.tool.response_chars,
     )

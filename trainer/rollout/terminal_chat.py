@@ -25,7 +25,7 @@ def talk(
     checkpoint: Path, view: SamplingView, runtime: RuntimeSection, *, question: str | None, temperature: float
 ) -> None:
     """Answer `question`, or each line until the end of input."""
-    use_threads(runtime, runtime.threads.eval)
+    use_threads(runtime)
     if (checkpoint / MANIFEST).exists():
         verify(checkpoint)
     settings = RolloutSettings(

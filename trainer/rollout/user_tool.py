@@ -41,7 +41,7 @@ class UserTool:
 
 def load_user_tool(module: str) -> UserTool:
     """Read a tool module. Raises ConfigError, in one line, if it is not valid."""
-    what = f"rollout.tool.own = {module!r}"
+    what = f"rollout.tool.name = {module!r}"
     try:
         found = importlib.import_module(module)
         name, description, parameters = found.NAME, found.DESCRIPTION, found.PARAMETERS

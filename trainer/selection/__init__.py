@@ -4,8 +4,8 @@ Other packages import from these modules:
 
 - `advantage`: `advantages`
 - `grading`: `Grading`, `grading_of`
-- `group_selection`: `GroupSelection`, `select_group`, `selection_rule`
+- `group_selection`: `GroupSelection`, `select_group`
 - `reward`: `reward_function`
-- `roc`: `SelectionRule`, `pressure`
-- `roc_release`: `refused_splits`
+- `roc`: `Candidate`, `select`, `pressure`
+- `roc_release`: `release_counts`
 """

@@ -12,7 +12,7 @@ from records.trajectory import GradedRollout, Trajectory
 from trainer.rollout.chat import Codec
 from trainer.selection.grading import is_overlong
 from trainer.selection.repetition import p_repetition
-from trainer.selection.roc import Candidate, Selection, SelectionRule, select
+from trainer.selection.roc import Candidate, Selection, select
 from trainer.selection.roc_release import p_err_text, p_format_text
 
 
@@ -48,38 +48,23 @@ def select_group(
         codec: decodes a response for the release's text penalties.
         stream: random numbers of this group alone.
     """
-    rule = selection_rule(objective)
-    candidates = [_candidate(rollout, objective, rule, codec) for rollout in group.rollouts]
-    selection = select(candidates, objective.group_size, rule, stream)
+    candidates = [_candidate(rollout, objective, codec) for rollout in group.rollouts]
+    selection = select(candidates, objective.group_size, objective.roc, stream)
     return GroupSelection(group=group, candidates=candidates, selection=selection)
 
 
-def selection_rule(objective: ObjectiveSection) -> SelectionRule:
-    """The configured RoC rule."""
-    roc = objective.roc
-    return SelectionRule(
-        selection=roc.selection,
-        epsilon=roc.epsilon,
-        use_p_err=roc.use_p_err,
-        use_p_format=roc.use_p_format,
-        use_repetition=roc.use_repetition,
-        transform=roc.transform,
-    )
-
-
-def _candidate(
-    rollout: GradedRollout, objective: ObjectiveSection, rule: SelectionRule, codec: Codec
-) -> Candidate:
+def _candidate(rollout: GradedRollout, objective: ObjectiveSection, codec: Codec) -> Candidate:
     """A rollout as input of the rule. The release computes its penalties from the decoded text."""
     err, form = rollout.p_err, rollout.p_format
-    if rule.selection is RocSelection.RELEASE:
+    if objective.roc.selection is RocSelection.RELEASE:
         response = codec.decode(rollout.ids[rollout.prompt_len :])
         err, form = p_err_text(response), p_format_text(response)
+    repeats = "p_repetition" in objective.roc.penalties
     return Candidate(
         index=rollout.sample,
         reward=rollout.reward,
         is_overlong=is_overlong(rollout, objective),
         p_err=err,
         p_format=form,
-        p_repetition=p_repetition(rollout.ids, rollout.mask) if rule.use_repetition else 0.0,
+        p_repetition=p_repetition(rollout.ids, rollout.mask) if repeats else 0.0,
     )

@@ -17,7 +17,6 @@ from records.verdict import Verdict, VerdictKind
 from trainer.selection.user_reward import UserReward
 from verifier.graders.grade import grade
 from verifier.graders.policy import RL_POLICY, GradePolicy, GraderName
-from verifier.turn import read_turn
 
 Reward = Callable[[Problem, Rollout], Verdict]
 
@@ -62,22 +61,7 @@ def coin(problem: Problem, rollout: Rollout) -> Verdict:
     return Verdict(id=problem.id, verdict=kind, rule="parity of the seed", grader="coin")
 
 
-def well_formed(problem: Problem, rollout: Rollout) -> Verdict:
-    r"""Correct when the last turn holds exactly one box inside one answer block: format without correctness.
-
-    >>> from records.trajectory import CallKind, Turn
-    >>> turn = Turn(text="<answer>\\boxed{1}</answer>", start=0, end=1, call=CallKind.NONE)
-    >>> well_formed(Problem(id="p", prompt="", answer="2"), Rollout(run="", checkpoint="", benchmark="",
-    ...     problem="p", sample=0, turns=[turn])).verdict.value
-    'correct'
-    """
-    blocks = read_turn(rollout.turns[-1].text).answers if rollout.turns else ()
-    good = len(blocks) == 1 and blocks[0].count("\\boxed{") == 1
-    kind = VerdictKind.CORRECT if good else VerdictKind.WRONG
-    return Verdict(id=problem.id, verdict=kind, rule="one box in one answer block", grader="well_formed")
-
-
-BUILT_IN: dict[str, Reward] = {"even_ids": even_ids, "coin": coin, "well_formed": well_formed}
+BUILT_IN: dict[str, Reward] = {"even_ids": even_ids, "coin": coin}
 """Rewards of this module; pure and fast, so they run in this process."""
 
 

@@ -6,6 +6,7 @@ rules:
 - paper: both classes keep their share of G; positives drawn with weights 1 / (p_total + epsilon), negatives
   uniformly, without replacement.
 - random: the same rejection and quotas, both classes drawn uniformly. Isolates the effect of the penalty.
+- permuted: as paper, with the penalties shuffled among the positives. Isolates the information in the penalty.
 - none: every graded rollout of a group with spread is kept.
 - release: the rule of the released code (`trainer.selection.roc_release`): proportional rounding, the p positives
   with the smallest penalty, the first z negatives. Deterministic.
@@ -24,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from config.objective import RocSelection, RocTransform
+from config.objective import RocSection, RocSelection
 from records.trajectory import SelectionReason, Turn
 from trainer.selection.advantage import has_spread
 from trainer.selection.roc_release import release_counts
@@ -85,6 +86,19 @@ def p_format(turns: Sequence[Turn]) -> float:
     return min(1.0, (num_answers - 1) / len(turns))
 
 
+def penalty(candidate: Candidate, roc: RocSection) -> float:
+    """p_total: the sum of the configured penalties, in [0, 2] under the paper's rule.
+
+    >>> from config.resolve import resolve
+    >>> late = Candidate(index=0, reward=1.0, p_err=0.25, p_format=1.0)
+    >>> roc = resolve().objective.roc
+    >>> penalty(late, roc), penalty(late, roc.model_copy(update={"penalties": ["p_err"]}))
+    (1.25, 0.25)
+    """
+    parts = {"p_err": candidate.p_err, "p_format": candidate.p_format, "p_repetition": candidate.p_repetition}
+    return sum(value for name, value in parts.items() if name in roc.penalties)
+
+
 # --- records ---------------------------------------------------------------------------------------------
 
 
@@ -101,43 +115,6 @@ class Candidate:
     p_err: float = 0.0
     p_format: float = 0.0
     p_repetition: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionRule:
-    """Rule that chooses G of a group's rollouts; see the module docstring."""
-
-    selection: RocSelection = RocSelection.PAPER
-    epsilon: float = 0.05
-    """Added to p_total: a penalty of 0 then has a finite weight (the paper gives no value)."""
-    use_p_err: bool = True
-    use_p_format: bool = True
-    use_repetition: bool = False
-    """Experiment arm: add `trainer.selection.repetition.p_repetition`."""
-    transform: RocTransform = RocTransform.AS_IS
-    min_negative: int = 2
-    """Release rule: smallest number of rollouts of reward <= 0 to keep."""
-    min_positive: int = 2
-    """Release rule: smallest number of rollouts of reward > 0 to keep."""
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise ValueError(f"roc epsilon is {self.epsilon}: give a finite number above 0")
-        if self.min_negative < 0 or self.min_positive < 0:
-            raise ValueError(
-                f"roc minima are {self.min_negative} and {self.min_positive}: give counts of 0 or more"
-            )
-
-    def penalty(self, candidate: Candidate) -> float:
-        """p_total: the sum of the penalties in use, in [0, 2] under the paper's rule.
-
-        >>> late = Candidate(index=0, reward=1.0, p_err=0.25, p_format=1.0)
-        >>> SelectionRule(use_p_format=False).penalty(late)
-        0.25
-        """
-        err = candidate.p_err if self.use_p_err else 0.0
-        form = candidate.p_format if self.use_p_format else 0.0
-        return err + form + (candidate.p_repetition if self.use_repetition else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +142,7 @@ class Pressure:
 # --- selection -------------------------------------------------------------------------------------------
 
 
-def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random) -> Selection:
+def select(group: Sequence[Candidate], G: int, roc: RocSection, rng: Random) -> Selection:
     """Choose the rollouts of one group to train on.
 
     Order: candidates without a reward leave; a group without spread is rejected; the rule chooses; a selection
@@ -174,7 +151,7 @@ def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random)
     Args:
         group: all rollouts of one problem, in any order.
         G: rollouts to train, at least 2.
-        rule: see the module docstring.
+        roc: the configured rule.
         rng: stream of this group, e.g. `Random(f"{seed}:{step}:{problem}")`. Paper and random use one uniform
             number per valid rollout in order of index (after one for a tie of remainders): arms with equal seeds
             then use equal draws.
@@ -187,10 +164,11 @@ def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random)
             assertion would fail under the release rule.
 
     >>> from random import Random
+    >>> from config.resolve import resolve
     >>> group = [Candidate(index=i, reward=float(i < 4), p_err=0.1 * i) for i in range(6)]
-    >>> select(group, 3, SelectionRule(), Random(1)).kept
+    >>> select(group, 3, resolve().objective.roc, Random(1)).kept
     (0, 3, 5)
-    >>> select(group[:4], 2, SelectionRule(), Random(1)).reasons[0].value
+    >>> select(group[:4], 2, resolve().objective.roc, Random(1)).reasons[0].value
     'equal_reward'
     """
     _check(group, G)
@@ -198,13 +176,13 @@ def select(group: Sequence[Candidate], G: int, rule: SelectionRule, rng: Random)
     if rejected is not None:
         return rejected
     valid = sorted((c for c in group if c.reward is not None), key=lambda c: c.index)
-    match rule.selection:
+    match roc.selection:
         case RocSelection.NONE:
             return _selection(group, {c.index for c in valid}, kept=SelectionReason.KEPT_ALL)
         case RocSelection.RELEASE:
-            return _select_release(group, valid, G, rule)
-        case RocSelection.PAPER | RocSelection.RANDOM:
-            return _select_drawn(group, valid, G, rule, rng)
+            return _select_release(group, valid, G, roc)
+        case RocSelection.PAPER | RocSelection.RANDOM | RocSelection.PERMUTED:
+            return _select_drawn(group, valid, G, roc, rng)
 
 
 def reject_equal(group: Sequence[Candidate]) -> Selection | None:
@@ -262,19 +240,20 @@ def quotas(num_positive: int, num_negative: int, G: int, rng: Random) -> tuple[i
     return positive, G - positive
 
 
-def pressure(group: Sequence[Candidate], selection: Selection, rule: SelectionRule) -> Pressure:
+def pressure(group: Sequence[Candidate], selection: Selection, roc: RocSection) -> Pressure:
     """Mean p_total of the positives before and after selection.
 
+    >>> from config.resolve import resolve
     >>> group = [Candidate(index=0, reward=1.0, p_err=0.5), Candidate(index=1, reward=1.0),
     ...          Candidate(index=2, reward=0.0)]
     >>> kept = Selection(reasons=(SelectionReason.NOT_DRAWN, SelectionReason.KEPT, SelectionReason.KEPT), kept=(1, 2))
-    >>> outcome = pressure(group, kept, SelectionRule())
+    >>> outcome = pressure(group, kept, resolve().objective.roc)
     >>> outcome.p_total_before, outcome.p_total_after
     (0.25, 0.0)
     """
-    before = [rule.penalty(c) for c in group if c.reward is not None and c.reward > 0]
+    before = [penalty(c, roc) for c in group if c.reward is not None and c.reward > 0]
     kept = set(selection.kept)
-    after = [rule.penalty(c) for c in group if c.reward is not None and c.reward > 0 and c.index in kept]
+    after = [penalty(c, roc) for c in group if c.reward is not None and c.reward > 0 and c.index in kept]
     return Pressure(
         num_before=len(before),
         num_after=len(after),
@@ -318,7 +297,7 @@ def _without_reward(candidate: Candidate) -> SelectionReason:
 
 
 def _select_drawn(
-    group: Sequence[Candidate], valid: list[Candidate], G: int, rule: SelectionRule, rng: Random
+    group: Sequence[Candidate], valid: list[Candidate], G: int, roc: RocSection, rng: Random
 ) -> Selection:
     if len(valid) <= G:
         return _selection(group, {c.index for c in valid}, kept=SelectionReason.KEPT_ALL)
@@ -326,7 +305,7 @@ def _select_drawn(
     negatives = [c for c in valid if c.reward is not None and c.reward <= 0]
     num_positive, num_negative = quotas(len(positives), len(negatives), G, rng)
     uniforms = {c.index: rng.random() for c in valid}
-    weights = _weights(positives, rule, rng)
+    weights = _weights(positives, roc, rng)
     chosen = _draw(positives, [uniforms[c.index] for c in positives], weights, num_positive)
     chosen += _draw(negatives, [uniforms[c.index] for c in negatives], [1.0] * len(negatives), num_negative)
     if not has_spread([c.reward for c in chosen if c.reward is not None]):
@@ -334,15 +313,13 @@ def _select_drawn(
     return _selection(group, {c.index for c in chosen})
 
 
-def _weights(positives: list[Candidate], rule: SelectionRule, rng: Random) -> list[float]:
-    if rule.selection is RocSelection.RANDOM:
+def _weights(positives: list[Candidate], roc: RocSection, rng: Random) -> list[float]:
+    if roc.selection is RocSelection.RANDOM:
         return [1.0] * len(positives)
-    penalties = [rule.penalty(c) for c in positives]
-    if rule.transform is RocTransform.PERMUTED:
+    penalties = [penalty(c, roc) for c in positives]
+    if roc.selection is RocSelection.PERMUTED:
         rng.shuffle(penalties)
-    if rule.transform is RocTransform.INVERTED:
-        return [penalty + rule.epsilon for penalty in penalties]
-    return [1.0 / (penalty + rule.epsilon) for penalty in penalties]
+    return [1.0 / (p_total + roc.epsilon) for p_total in penalties]
 
 
 def _draw(
@@ -358,9 +335,7 @@ def _draw(
     return [candidates[i] for i in order[:num]]
 
 
-def _select_release(
-    group: Sequence[Candidate], valid: list[Candidate], G: int, rule: SelectionRule
-) -> Selection:
+def _select_release(group: Sequence[Candidate], valid: list[Candidate], G: int, roc: RocSection) -> Selection:
     """The least penalties (stable, so ties by index) and the first negatives; see `trainer.selection.roc_release`."""
     if len(valid) < G:
         return _selection(group, set(), dropped=SelectionReason.GROUP_TOO_SMALL)
@@ -368,8 +343,6 @@ def _select_release(
         return _selection(group, {c.index for c in valid}, kept=SelectionReason.KEPT_ALL)
     positives = [c for c in valid if c.reward is not None and c.reward > 0]
     negatives = [c for c in valid if c.reward is not None and c.reward <= 0]
-    num_positive, num_negative = release_counts(
-        len(positives), len(negatives), G, rule.min_positive, rule.min_negative
-    )
-    best = sorted(positives, key=rule.penalty)[:num_positive]
+    num_positive, num_negative = release_counts(len(positives), len(negatives), G)
+    best = sorted(positives, key=lambda c: penalty(c, roc))[:num_positive]
     return _selection(group, {c.index for c in best + negatives[:num_negative]})

@@ -9,32 +9,31 @@ from __future__ import annotations
 
 import re
 
+from config.contradictions import RELEASE_MINIMUM
+
 _TOOL_RESPONSE = re.compile(r"<tool_response>.*?</tool_response>", re.DOTALL)
 _ASSISTANT_TURN = re.compile(r"<\|im_start\|>assistant.*?<\|im_end\|>", re.DOTALL)
 _ANSWER = re.compile(r"<answer>.*?</answer>", re.DOTALL)
 
 
-def release_counts(
-    num_positive: int, num_negative: int, G: int, min_positive: int = 2, min_negative: int = 2
-) -> tuple[int, int]:
+def release_counts(num_positive: int, num_negative: int, G: int) -> tuple[int, int]:
     """Numbers of positives and negatives that the released code keeps of a group larger than G.
 
-    Both shares are rounded half to even, then raised to the minima, negatives first. The rounded shares need not
-    sum to G; the release asserts that they do, and this function raises an error. (The release also keeps a whole
-    group when both shares are below their minima, which cannot happen with minima that fit into G.)
+    Both shares are rounded half to even, then raised to `RELEASE_MINIMUM`, negatives first. The rounded shares need
+    not sum to G; the release asserts that they do, this function raises an error, and the configuration refuses such
+    sizes before a run (`config.contradictions.release_adds_up`). (The release also keeps a whole group when both
+    shares are below the minimum, which cannot happen with minima that fit into G.)
 
     Args:
         num_positive: rollouts of reward > 0.
         num_negative: rollouts of reward <= 0.
         G: rollouts to keep; less than the sum of the two.
-        min_positive: smallest number of positives, if there are as many.
-        min_negative: smallest number of negatives, if there are as many.
 
     Returns:
         (positives, negatives) to keep; they sum to G.
 
     Raises:
-        ValueError: the minima exceed G, or the release's own assertion fails.
+        ValueError: G holds fewer than the minima, or the release's own assertion fails.
 
     >>> release_counts(31, 1, 16), release_counts(16, 16, 16), release_counts(5, 27, 16)
     ((15, 1), (8, 8), (2, 14))
@@ -43,18 +42,18 @@ def release_counts(
     ...
     ValueError: the release rule keeps 8 + 8 of 8 right and 8 wrong rollouts, not G = 15: ...
     """
-    if min_positive + min_negative > G:
-        raise ValueError(f"the release minima {min_positive} + {min_negative} exceed G = {G}: lower them")
+    if 2 * RELEASE_MINIMUM > G:
+        raise ValueError(f"the release keeps {RELEASE_MINIMUM} of each class at least: G = {G} holds fewer")
     num_valid = num_positive + num_negative
     if num_valid <= G:
         raise ValueError(f"the release rule chooses only among more than G = {G} rollouts, not {num_valid}")
     negative = round(num_negative * G / num_valid)
     positive = round(num_positive * G / num_valid)
-    least_negative = min(min_negative, num_negative)
+    least_negative = min(RELEASE_MINIMUM, num_negative)
     if negative <= least_negative:
         negative = least_negative
         positive = G - negative
-    least_positive = min(min_positive, num_positive)
+    least_positive = min(RELEASE_MINIMUM, num_positive)
     if positive <= least_positive:
         positive = least_positive
         negative = G - positive
@@ -65,24 +64,6 @@ def release_counts(
             "roc.selection = paper"
         )
     return positive, negative
-
-
-def refused_splits(num_rollouts: int, G: int, min_positive: int = 2, min_negative: int = 2) -> list[int]:
-    """Numbers of wrong rollouts, of `num_rollouts`, for which `release_counts` raises an error.
-
-    Serves a check before a run: with an empty list the release rule never stops a run whose rollouts are all
-    graded.
-
-    >>> refused_splits(32, 16), len(refused_splits(30, 15))
-    ([], 9)
-    """
-    refused = []
-    for num_negative in range(1, num_rollouts):
-        try:
-            release_counts(num_rollouts - num_negative, num_negative, G, min_positive, min_negative)
-        except ValueError:
-            refused.append(num_negative)
-    return refused
 
 
 def p_err_text(response: str) -> float:

@@ -36,7 +36,7 @@ _NOT_PRETRAINED = {MANIFEST, RUN, OPTIMIZER}
 
 def make_base(view: BaseView, runtime: RuntimeSection) -> Manifest:
     """Publish checkpoints/base."""
-    use_threads(runtime, runtime.threads.eval)
+    use_threads(runtime)
     folder = runtime.folder
     began = time.monotonic()
     corpus = verify(folder.corpus)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from config.commands import FilterView
 from config.model import RuntimeSection
 from records.errors import ConfigError
+from records.files import free_name
 from records.fingerprint import fingerprint
 from records.manifest import Manifest, verify, write_folder
 from records.problem import Problem
@@ -20,7 +21,6 @@ from records.seeds import derive_seed
 from records.stages import FILTERED
 from records.trajectory import GradedRollout
 from trainer.data.solve_rates import histogram
-from trainer.jobs.set_aside import free_name
 from trainer.jobs.work_folder import WorkDir
 from trainer.model import use_threads
 from trainer.problems.problem_files import load_split, pool_digest, read_problems, write_problems
@@ -40,7 +40,7 @@ def filter_hard(view: FilterView, runtime: RuntimeSection) -> Manifest:
     """Publish hard/problems.jsonl. Raises ConfigError if the filter is off, lost too much, or leaves no problem."""
     if view.filter is None:
         raise ConfigError("rl.filter is null, so there is no filter to run; give rollouts and problems")
-    use_threads(runtime, runtime.threads.eval)
+    use_threads(runtime)
     folder = runtime.folder
     checkpoint = folder.checkpoint(FILTERED.parent or "")
     parent = verify(checkpoint)

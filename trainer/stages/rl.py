@@ -23,7 +23,7 @@ from records.trajectory import GradedRollout, Trajectory
 from trainer.metrics.alarms import alarms
 from trainer.metrics.selection_metrics import selection_metrics
 from trainer.metrics.step_clock import Laps, StepClock
-from trainer.metrics.step_metrics import group_metrics, is_rewarded, rollout_metrics
+from trainer.metrics.step_metrics import group_metrics, rollout_metrics
 from trainer.metrics.update_metrics import update_metrics
 from trainer.problems.order import problems_of_step
 from trainer.rollout.episode import RolloutClock
@@ -32,7 +32,7 @@ from trainer.rollout.sampler import Sampler
 from trainer.rollout.task import Task
 from trainer.selection.advantage import advantages
 from trainer.selection.grading import Grading
-from trainer.selection.group_selection import GroupSelection, select_group, selection_rule
+from trainer.selection.group_selection import GroupSelection, select_group
 from trainer.update.grpo import GrpoTrainer, UpdateBatch, UpdateMetrics
 from trainer.update.optimizer import lr_factor
 from trainer.update.training_rows import Row, row_of
@@ -76,7 +76,7 @@ class RlStage:
         """Make the step with global number `step` and send the new weights to the engine."""
         laps = Laps()
         # The global step: a count per stage would give every stage the same problems in the same order.
-        problems = problems_of_step(self.pool, step, self.section.prompts_per_step, self.seed)
+        problems = problems_of_step(self.pool, step, self.objective.prompts_per_step, self.seed)
         with grading_thread() as grader:
             with laps.lap("rollout"):
                 pending, clocks = self._rollouts(problems, step, grader)
@@ -89,7 +89,7 @@ class RlStage:
             updates = self._update(list(map(row_of, kept, advantages_N)), step)
         with laps.lap("sync"):
             self.sampler.take_weights(self.trainer, version=step)
-        return self._outcome(step, selections, advantages_N, updates, laps, clocks)
+        return self._outcome(step, selections, updates, laps, clocks)
 
     def _rollouts(
         self, problems: Sequence[Problem], step: int, grader: Executor
@@ -116,8 +116,6 @@ class RlStage:
 
     def _advantages(self, kept: Sequence[GradedRollout]) -> list[float]:
         """One advantage per kept rollout, over the kept rollouts of its group."""
-        if self.objective.advantage == "correct_only":
-            return [float(is_rewarded(rollout)) for rollout in kept]
         return advantages([_reward(rollout) for rollout in kept], [rollout.problem for rollout in kept])
 
     def _update(self, rows: Sequence[Row], step: int) -> list[UpdateMetrics]:
@@ -130,7 +128,7 @@ class RlStage:
         old = self.trainer.logprobs(rows) if num > 1 else None
         reference = self.trainer.reference_logprobs(rows) if self.objective.kl_weight else None
         sampled_rows = (
-            self.section.prompts_per_step * self.objective.group_size * self.objective.roc.oversample
+            self.objective.prompts_per_step * self.objective.group_size * self.objective.roc.oversample
         )
         return [
             self.trainer.update(
@@ -154,7 +152,6 @@ class RlStage:
         self,
         step: int,
         selections: Sequence[GroupSelection],
-        advantages_N: Sequence[float],
         updates: Sequence[UpdateMetrics],
         laps: Laps,
         clocks: list[RolloutClock],
@@ -163,7 +160,7 @@ class RlStage:
         metrics = (
             rollout_metrics(trajectories)
             | group_metrics(selection.group.rollouts for selection in selections)
-            | selection_metrics(selections, selection_rule(self.objective), advantages_N)
+            | selection_metrics(selections, self.objective.roc)
             | update_metrics(updates)
         )
         clock = StepClock.of(

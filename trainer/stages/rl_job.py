@@ -11,7 +11,6 @@ from pathlib import Path
 
 from config.commands import RlView
 from config.model import RuntimeSection
-from config.objective import ObjectiveSection, RocSelection
 from records.errors import ConfigError
 from records.files import sha256_of, write_text
 from records.fingerprint import fingerprint
@@ -34,7 +33,6 @@ from trainer.rollout.sampler import open_sampler, rl_settings
 from trainer.rollout.template_check import check_template
 from trainer.rollout.tokenizer import FolderCodec
 from trainer.selection.grading import grading_of
-from trainer.selection.roc_release import refused_splits
 from trainer.stages.rl import RlStage, StepOutcome
 from trainer.stages.stall import StageStalled, StallWatch
 from trainer.update.grpo import OPTIMIZER, GrpoTrainer
@@ -63,25 +61,24 @@ def run_stage(
         pool_digest: digest of the pool, for the fingerprint.
         stop: signal of a caller with work to do afterwards; a signal during the last step is left to that caller.
     """
-    use_threads(runtime, runtime.threads.rl)
+    use_threads(runtime)
     folder = runtime.folder
     section = view.stage
     declared = BY_NAME[stage]
     parent_folder = folder.checkpoint(declared.parent or "")
     parent = verify(parent_folder)
-    if section.prompts_per_step > len(pool):
+    if view.objective.prompts_per_step > len(pool):
         raise ConfigError(
-            f"rl.{stage}.prompts_per_step = {section.prompts_per_step}, but the pool holds {len(pool)} problems; "
-            "lower it or make the pool larger (data.num_train, rl.filter.problems)"
+            f"objective.prompts_per_step = {view.objective.prompts_per_step}, but the pool of {stage} holds "
+            f"{len(pool)} problems; lower it or make the pool larger (data.num_train, rl.filter.problems)"
         )
-    require_release_splits(view.objective)
     chat = rollout_chat(view.rollout)
     fit = fitting(
         pool,
         chat,
         FolderCodec.load(parent_folder),
         view.rollout.max_prompt,
-        at_least=section.prompts_per_step,
+        at_least=view.objective.prompts_per_step,
         where=stage,
     )
     decided_by = fingerprint(FORMAT, stage, view.record, parent.digest, pool_digest)
@@ -115,22 +112,8 @@ def run_stage(
                 first_step=first_step,
             )
             with open_sinks(runtime.sinks, folder.root, folder.name, stage, step + 1) as sinks:
-                _loop(rl, work, stop, sinks, step, keep=view.rollout.keep)
+                _loop(rl, work, stop, sinks, step, view.rollout.keep, runtime.save_every_s)
         return _publish(rl, work, folder, parent, parent_folder, view, pool_digest)
-
-
-def require_release_splits(objective: ObjectiveSection) -> None:
-    """Refuse, before the run, group sizes at which the release's rule fails its own assertion."""
-    G = objective.group_size
-    if objective.roc.selection is not RocSelection.RELEASE:
-        return
-    num = G * objective.roc.oversample
-    refused = refused_splits(num, G) if num > G else []
-    if refused:
-        raise ConfigError(
-            f"objective.roc.selection = release: the release's rule cannot keep G = {G} of {num} rollouts where "
-            f"{refused[0]} are wrong; take objective.group_size = 16, or objective.roc.selection = paper"
-        )
 
 
 def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
@@ -145,7 +128,9 @@ def _restore(work: WorkDir, trainer: GrpoTrainer, first_step: int) -> int:
     return step
 
 
-def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int, keep: str) -> None:
+def _loop(
+    rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int, keep: str, save_every_s: float
+) -> None:
     last, saved, save_s = rl.first_step + rl.section.steps, step, 0.0
     watch = StallWatch(rl.section.steps)
     with Progress.show(rl.stage, rl.section.steps, step - rl.first_step) as progress:
@@ -164,7 +149,7 @@ def _loop(rl: RlStage, work: WorkDir, stop: StopSignal, sinks: Sinks, step: int,
                 print(f"alarm, {rl.stage} step {step}: {line}", flush=True)
             if stalled is not None:
                 raise StageStalled(f"{rl.stage} step {step}: {stalled}")
-            due = (step - rl.first_step) % rl.section.save_every == 0 or stop.requested
+            due = work.unsaved_s >= save_every_s or stop.requested
             # A state within a streak of lost steps would count them as done once the tool works again.
             if (due and watch.is_sound) or step == last:
                 began = time.monotonic()

@@ -23,7 +23,6 @@ from trainer.model import checkpoint_activations, load_model
 from trainer.update.attention import SPANS
 from trainer.update.data_parallel import Ranks
 from trainer.update.loss import (
-    Clip,
     TokenSums,
     clipped_loss,
     entropy_bonus,
@@ -89,7 +88,7 @@ class GrpoTrainer:
         self.optimizer = adamw(
             self.model, lr=section.lr, betas=section.betas, weight_decay=section.weight_decay
         )
-        self._clip = Clip(low=objective.clip_low, high=objective.clip_high)
+        self._clip = objective.clip
         self._reference = (
             {n: p.detach().clone() for n, p in self.model.named_parameters()} if objective.kl_weight else None
         )

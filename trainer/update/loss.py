@@ -32,22 +32,6 @@ MAX_LOG_RATIO = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clip:
-    """Range of the ratio in which a token has a gradient."""
-
-    low: float = 0.2
-    """Paper section 2.2.1. Binds for negative advantages only."""
-    high: float = 0.28
-    """Clip-Higher, paper section 2.2.1. Binds for positive advantages only."""
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.low <= 1 and self.high >= 0):
-            raise ValueError(
-                f"clip is [1 - {self.low}, 1 + {self.high}]: low lies in [0, 1], high is 0 or more"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSums:
     """Statistics of some tokens as sums, which add over micro-batches and ranks."""
 
@@ -57,8 +41,6 @@ class TokenSums:
     num_clipped_high: int = 0
     """Tokens of positive advantage whose ratio is above the clip range: no gradient."""
     sum_ratio: float = 0.0
-    sum_k3: float = 0.0
-    """k3 estimate of KL(second || first), nats: ratio - 1 - log ratio."""
     sum_abs_dlogp: float = 0.0
     """|current - old|, nats."""
     max_abs_dlogp: float = 0.0
@@ -69,7 +51,6 @@ class TokenSums:
             num_clipped_low=self.num_clipped_low + other.num_clipped_low,
             num_clipped_high=self.num_clipped_high + other.num_clipped_high,
             sum_ratio=self.sum_ratio + other.sum_ratio,
-            sum_k3=self.sum_k3 + other.sum_k3,
             sum_abs_dlogp=self.sum_abs_dlogp + other.sum_abs_dlogp,
             max_abs_dlogp=max(self.max_abs_dlogp, other.max_abs_dlogp),
         )
@@ -170,7 +151,7 @@ def clipped_loss(
     advantage_T: Tensor,
     weight_T: Tensor,
     mask_T: Tensor,
-    clip: Clip,
+    clip: Sequence[float],
 ) -> tuple[Tensor, TokenSums]:
     """Negative clipped surrogate, summed: - sum_t weight * min(ratio A, clip(ratio, 1 - low, 1 + high) A).
 
@@ -183,11 +164,11 @@ def clipped_loss(
         advantage_T: advantage of each token's row.
         weight_T: from `row_weights`.
         mask_T: bool; tokens outside contribute nothing, for any values.
-        clip: bounds of the ratio.
+        clip: (low, high), widths of the range of the ratio; paper section 2.2.1: 0.2 and, Clip-Higher, 0.28.
 
     Returns:
         The scalar loss (0 with a graph when no token is selected, so that collectives still run) and the sums
-        of clip share, ratio, k3 of KL(old || current) and |d log p| over the selected tokens.
+        of clip share, ratio and |d log p| over the selected tokens.
 
     Raises:
         ValueError: the tensors differ in shape, or a selected value is not finite.
@@ -196,7 +177,7 @@ def clipped_loss(
 
     >>> current = torch.tensor([1.5, 1.5]).log().requires_grad_()
     >>> half, on = torch.full((2,), 0.5), torch.tensor([True, True])
-    >>> loss, sums = clipped_loss(current, torch.zeros(2), torch.tensor([1.0, -1.0]), half, on, Clip())
+    >>> loss, sums = clipped_loss(current, torch.zeros(2), torch.tensor([1.0, -1.0]), half, on, (0.2, 0.28))
     >>> loss.backward()
     >>> round(loss.item(), 4), [round(g, 4) for g in current.grad.tolist()], sums.num_clipped_high
     (0.11, [0.0, 0.75], 1)
@@ -207,11 +188,12 @@ def clipped_loss(
     advantage_T = torch.where(mask_T, advantage_T, 0.0)
     weight_T = torch.where(mask_T, weight_T, 0.0)
 
+    low, high = clip
     log_ratio_T = current_T - old_T
     ratio_T = log_ratio_T.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
-    above_T = (advantage_T > 0) & (ratio_T > 1 + clip.high)
-    below_T = (advantage_T < 0) & (ratio_T < 1 - clip.low)
-    used_T = torch.where(above_T, 1 + clip.high, torch.where(below_T, 1 - clip.low, ratio_T))
+    above_T = (advantage_T > 0) & (ratio_T > 1 + high)
+    below_T = (advantage_T < 0) & (ratio_T < 1 - low)
+    used_T = torch.where(above_T, 1 + high, torch.where(below_T, 1 - low, ratio_T))
     loss = -(weight_T * advantage_T * used_T).sum()
     return loss, _sums(mask_T, log_ratio_T.detach(), below_T, above_T)
 
@@ -235,11 +217,10 @@ def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor)
         below_T.sum(),
         above_T.sum(),
         torch.where(mask_T, ratio_T, 0.0).sum(),
-        torch.where(mask_T, ratio_T - 1 - log_ratio_T, 0.0).sum(),
         distance_T.sum(),
         largest,
     ]
-    tokens, low, high, ratio, k3, distance, largest = torch.stack([t.double() for t in totals]).tolist()
+    tokens, low, high, ratio, distance, largest = torch.stack([t.double() for t in totals]).tolist()
     if not math.isfinite(distance):
         raise ValueError(
             "a log-prob of a sampled token is not finite: the weights or the behaviour log-probs are broken; "
@@ -250,7 +231,6 @@ def _sums(mask_T: Tensor, log_ratio_T: Tensor, below_T: Tensor, above_T: Tensor)
         num_clipped_low=int(low),
         num_clipped_high=int(high),
         sum_ratio=ratio,
-        sum_k3=k3,
         sum_abs_dlogp=distance,
         max_abs_dlogp=largest,
     )

@@ -42,18 +42,16 @@ def orthogonalise(matrices_BMN: Tensor) -> Tensor:
 class Muon(Optimizer):
     """Optimizer of 2-D parameters; its state is one momentum buffer each."""
 
-    def __init__(
-        self, params: Iterable[Tensor], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0
-    ) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+    def __init__(self, params: Iterable[Tensor], *, lr: float, momentum: float = 0.95) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         for group in self.param_groups:
             for parameters in _by_shape(group["params"]):
-                self._step_shape(parameters, group["lr"], group["momentum"], group["weight_decay"])
+                self._step_shape(parameters, group["lr"], group["momentum"])
 
-    def _step_shape(self, parameters: list[Tensor], lr: float, momentum: float, weight_decay: float) -> None:
+    def _step_shape(self, parameters: list[Tensor], lr: float, momentum: float) -> None:
         updates = []
         for parameter in parameters:
             assert parameter.grad is not None
@@ -63,7 +61,6 @@ class Muon(Optimizer):
         directions = orthogonalise(torch.stack(updates))
         scale = RMS_OF_ADAMW * math.sqrt(max(parameters[0].shape))
         for parameter, direction in zip(parameters, directions, strict=True):
-            parameter.mul_(1 - lr * weight_decay)
             parameter.add_(direction, alpha=-lr * scale)
 
 

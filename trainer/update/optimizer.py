@@ -24,16 +24,17 @@ def adamw(model: nn.Module, *, lr: float, betas: list[float], weight_decay: floa
     return AdamW(model.parameters(), lr=lr, betas=(betas[0], betas[1]), weight_decay=weight_decay)
 
 
-def muon_and_adamw(
-    model: nn.Module, *, lr: float, betas: list[float], weight_decay: float
-) -> list[Optimizer]:
-    """Muon on hidden matrices, AdamW on embeddings, head and norms, both at `lr` (Muon scaled to AdamW's RMS)."""
+def muon_and_adamw(model: nn.Module, *, lr: float, betas: list[float]) -> list[Optimizer]:
+    """Muon on hidden matrices, AdamW on embeddings, head and norms, both at `lr` (Muon scaled to AdamW's RMS).
+
+    Neither decays weights.
+    """
     matrices, rest = [], []
     for name, parameter in model.named_parameters():
         is_matrix = parameter.ndim == 2 and "embed" not in name and "lm_head" not in name
         (matrices if is_matrix else rest).append(parameter)
-    muon = Muon(matrices, lr=lr, weight_decay=weight_decay)
-    return [muon, AdamW(rest, lr=lr, betas=(betas[0], betas[1]), weight_decay=weight_decay)]
+    muon = Muon(matrices, lr=lr)
+    return [muon, AdamW(rest, lr=lr, betas=(betas[0], betas[1]), weight_decay=0.0)]
 
 
 def set_lr(optimizers: list[Optimizer], lr: float) -> None:

@@ -68,7 +68,7 @@ def test_the_file_is_split_into_train_and_dev_and_every_problem_is_in_one(tmp_pa
         overrides=[
             f"data.source={tmp_path / 'mine.jsonl'}", f"runtime.paths.results={tmp_path}", "runtime.run=r",
             "data.num_sft=8", "data.num_train=30", "data.num_dev=10", "data.num_test=4", "sft.batch_size=4",
-            "rl.rl1.prompts_per_step=4", "rl.rl2.prompts_per_step=4", "rl.rl3.prompts_per_step=4",
+            "objective.prompts_per_step=4",
         ]
     )  # fmt: skip
     manifest = prepare(PREPARE.of(config), config.runtime)

@@ -1,7 +1,7 @@
 """`bench_decode`: decoding speed of the local engine, of vLLM and of transformers' `generate`, on one model.
 
 The unit is tokens per CPU-second of this process and its children, sampling included. Rounds are interleaved and the
-best one counts, because other processes only ever slow a round. `generate` returns ids only, the engines also
+least seconds count, because other processes only ever slow a round. `generate` returns ids only, the engines also
 log-probs. vLLM takes part where it is installed as pinned; the engines decode on one thread, each in its own way.
 """
 
@@ -75,8 +75,8 @@ def bench_decode(model: PreTrainedModel, batches: Sequence[int], work: Workload)
 
     A round's decode time is that of `num_new` tokens minus that of 1 token, which is mostly prefill.
 
-    Returns a JSON record: per batch size and contestant the decoded tokens per CPU-second of each round, the best of
-    them, and its ratio to that of `generate`.
+    Returns a JSON record: per batch size and contestant the CPU seconds of each round, the decoded tokens per
+    CPU-second, and their ratio to those of `generate`.
     """
     torch.set_num_threads(1)
     with contestants(model, max(batches), work) as named:
@@ -97,20 +97,36 @@ def bench_decode(model: PreTrainedModel, batches: Sequence[int], work: Workload)
 
 
 def _bench_batch(named: dict[str, Contestant], batch: int, work: Workload) -> dict[str, Any]:
-    num_decoded = batch * (work.num_new - 1)
-    rates: dict[str, list[float]] = {name: [] for name in named}
-    for number in range(work.num_rounds):
+    """Rates from the least CPU seconds of either length: a difference within one round would pick its noise."""
+    first: dict[str, list[float]] = {name: [] for name in named}
+    whole: dict[str, list[float]] = {name: [] for name in named}
+    for cpu_s in named.values():
+        cpu_s(work.prompts(batch, 0), 2)  # what only the first batch pays
+    for number in range(1, work.num_rounds + 1):
         for name, cpu_s in named.items():
-            first = cpu_s(work.prompts(batch, 2 * number), 1)
-            whole = cpu_s(work.prompts(batch, 2 * number + 1), work.num_new)
-            rates[name].append(num_decoded / (whole - first))
-    best = {name: max(rounds) for name, rounds in rates.items()}
+            first[name].append(cpu_s(work.prompts(batch, 2 * number), 1))
+            whole[name].append(cpu_s(work.prompts(batch, 2 * number + 1), work.num_new))
+    rates = {name: rate(batch * (work.num_new - 1), first[name], whole[name]) for name in named}
+    base = rates["generate"]
     return {
         "batch": batch,
-        "tokens_per_cpu_s": {name: [round(rate, 1) for rate in rounds] for name, rounds in rates.items()},
-        "best": {name: round(rate, 1) for name, rate in best.items()},
-        "ratio_to_generate": {name: round(rate / best["generate"], 2) for name, rate in best.items()},
+        "cpu_s_of_one_token": {name: [round(each, 3) for each in rounds] for name, rounds in first.items()},
+        "cpu_s": {name: [round(each, 3) for each in rounds] for name, rounds in whole.items()},
+        "tokens_per_cpu_s": rates,
+        "ratio_to_generate": {
+            name: round(one / base, 2) if one and base else None for name, one in rates.items()
+        },
     }
+
+
+def rate(num_decoded: int, first: Sequence[float], whole: Sequence[float]) -> float | None:
+    """Tokens per CPU-second between the first token and the last; None where the clock is too coarse for the batch.
+
+    >>> rate(100, [0.5, 0.3], [1.4, 1.3]), rate(100, [0.5], [0.4])
+    (100.0, None)
+    """
+    seconds = min(whole) - min(first)
+    return round(num_decoded / seconds, 1) if seconds > 0.02 else None
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from records.data_card import SetReport
 from records.errors import ConfigError
-from trainer.data.decontamination import Entry, Index, Overlap, Text, read_entries, words_of
+from trainer.data.decontamination import SHORTEST, Entry, Index, Overlap, Text, read_entries, words_of
 from trainer.data.problem_rules import hash64
 
 _NOT_A_SET_OF_ITS_OWN = ("bfcl_v3_prompt", "bfcl_v3_path")
@@ -112,7 +112,11 @@ class Hits:
                 name=each.name,
                 removes=each.removes,
                 num_problems=len(each.entries),
-                num_same_words=sum(words_key(entry.text) in words_keys for entry in each.entries),
+                num_same_words=sum(
+                    words_key(entry.text) in words_keys
+                    for entry in each.entries
+                    if len(words_of(entry.text)) >= SHORTEST
+                ),
                 num_exact=index.num_exact,
                 num_flagged=index.num_flagged,
                 num_naive=len(index.naive()),

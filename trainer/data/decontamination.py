@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 _WORD = re.compile(r"[a-z0-9]+")
+SHORTEST = 5
+"""Words of the shortest text that can be a copy: one of another script leaves a few numbers, or none."""
 _MARK = re.compile(r"[a-z0-9]+|[-+*/=<>^|!]")
 
 
@@ -136,7 +138,9 @@ class Index:
                 self._asked_by[gram].append(id)
         self._by_text: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for entry in benchmark:
-            self._by_text[exact_key(entry.text)].append(entry.id)
+            key = exact_key(entry.text)
+            if len(key) >= SHORTEST:
+                self._by_text[key].append(entry.id)
         self._seen_in: Counter[int] = Counter({gram: len(ids) for gram, ids in self._asked_by.items()})
         self._candidates: dict[str, list[tuple[Entry, frozenset[int]]]] = defaultdict(list)
         self._exact: dict[str, list[Entry]] = defaultdict(list)
@@ -239,7 +243,7 @@ def overlaps(train: Iterable[Entry], benchmark: Sequence[Entry], rule: Rule | No
 
 def _ngrams(words: tuple[str, ...], n: int) -> frozenset[int]:
     if len(words) <= n:
-        return frozenset((hash(words),)) if len(words) >= 5 else frozenset()
+        return frozenset((hash(words),)) if len(words) >= SHORTEST else frozenset()
     return frozenset(hash(words[at : at + n]) for at in range(len(words) - n + 1))
 
 

@@ -211,7 +211,9 @@ def _conversations(
 
 def _rewrite(order: Order, part: ConversationPart, path: Path) -> str:
     """Rewrite the marked sources in a finished file; returns the line of the card."""
-    marked = {source.name: source.rewrite for source in part.sources if source.rewrite is not None}
+    marked: dict[str, Rewritten] = {
+        source.name: source.rewrite for source in part.sources if source.rewrite is not None
+    }
     named = ", ".join(f"{kind} of {name}" for name, kind in marked.items())
     if not marked:
         return "the recipe asks for none"

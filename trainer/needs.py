@@ -57,7 +57,7 @@ class Needs:
         rollouts = sampled = trained = num_stages = 0
         for _, stage in config.rl.named() if trains else ():
             num_stages += 1
-            num = stage.steps * stage.prompts_per_step * objective.group_size
+            num = stage.steps * objective.prompts_per_step * objective.group_size
             rollouts += num * objective.roc.oversample
             sampled += num * objective.roc.oversample * stage.max_response
             trained += num * (stage.max_response + config.rollout.max_prompt)
@@ -119,7 +119,7 @@ def size_of(model: ModelSection) -> Size | None:
             "num_attention_heads": model.heads,
             "num_key_value_heads": model.kv_heads,
             "head_dim": model.head_dim,
-            "tie_word_embeddings": model.tie_embeddings,
+            "tie_word_embeddings": True,
         }
         return _counted(dims, "random")
     config = Path(model.path) / "config.json"

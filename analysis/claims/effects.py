@@ -489,13 +489,5 @@ def wall_time(stages_s: Mapping[str, float], endpoint: e.WallTime) -> Effect | N
 def published_difference(endpoint: e.PublishedDifference, reference: Reference, confidence: float) -> Effect:
     """Two published percentages, b minus a: see `analysis.claims.published.difference`."""
     value, low, high, p, smallest = published.difference(endpoint, reference, confidence)
-    note = "published numbers, unpaired, binomial spread"
-    return Effect(
-        value=value,
-        low=low,
-        high=high,
-        p=p,
-        num_questions=endpoint.num_questions,
-        smallest=smallest,
-        note=note,
-    )
+    found = Effect(value=value, low=low, high=high, p=p, num_questions=endpoint.num_questions)
+    return replace(found, smallest=smallest, note="published numbers, unpaired, binomial spread")

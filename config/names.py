@@ -28,7 +28,7 @@ def declared_names(folder: Path) -> tuple[str, ...]:
     """Return the module names below a folder, sorted, with '-' between folders.
 
     >>> declared_names(ROOT / "verifier" / "benchmarks" / "procedural")
-    ('composition', 'dev', 'family', 'numbers')
+    ('composition', 'dev', 'family', 'numbers', 'wording')
     """
     files = (path.relative_to(folder) for path in folder.rglob("*.py") if path.name != "__init__.py")
     return tuple(sorted("-".join(file.with_suffix("").parts) for file in files))

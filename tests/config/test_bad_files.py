@@ -199,13 +199,13 @@ def test_a_bad_folder_is_one_line_and_status_2(words: str, bad: Bad, good: Path,
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (b'{"id": "a", "prompt": "p", "answer": 4}', "line 1: answer = 4 is not a string; put it in quotes"),
+        (b'{"id": "a", "prompt": "p", "answer": 4}', "line 1: answer = 4 is no string; put it in quotes"),
         (b'\n{"id": "a", "prompt": "p"}', "line 2: has no answer"),
         (b'{"id": "a", "prompt": " ", "answer": "4"}', "line 1: has no prompt"),
-        (b"[1]", "line 1: has no id: it is not a JSON object"),
+        (b"[1]", "line 1: has no id, for it is no JSON object"),
         (b'{"id": "a", "prompt": "p", "answer": "4"}\n{', "line 2: not JSON"),
         (b"\xff\xfe", "is not UTF-8 text at byte 0"),
-        (b"", "is empty; give a file of problems"),
+        (b"", "is empty; give a file of conversations, documents, problems or trajectories"),
     ],
 )
 def test_inspect_names_the_fault_of_a_problem_file(

@@ -58,25 +58,16 @@ def _rings(rings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verdicts(claims: Sequence[ClaimVerdict]) -> list[str]:
+    measured = [c for c in claims if c.value is not None and c.evidence != "arithmetic"]
+    training = [c for c in measured if c.unit == "checkpoint"]
+    this_run = [c for c in measured if c.unit != "checkpoint"]
     lines = []
-    for rows, what in (
-        ([c for c in claims if c.unit == "checkpoint" and c.value is not None], "claims about training"),
-        (
-            [
-                c
-                for c in claims
-                if c.unit not in ("checkpoint", "none") and c.value is not None and c.evidence != "arithmetic"
-            ],
-            "claims about this run",
-        ),
-    ):
+    for rows, what in ((training, "claims about training"), (this_run, "claims about this run")):
         if rows:
-            count = Counter(
-                "along" if c.verdict in AGREE else "against" if c.verdict in AGAINST else "open" for c in rows
-            )
+            along, against = (sum(c.verdict in words for c in rows) for words in (AGREE, AGAINST))
             lines.append(
-                f"Of {len(rows)} {what}, {count['along']} go the published way, {count['against']} the other "
-                f"way, and {count['open']} stay open."
+                f"Of {len(rows)} {what}, {along} go the published way, {against} the other way, and "
+                f"{len(rows) - along - against} stay open."
             )
     exact = Counter(c.verdict for c in claims if c.evidence == "arithmetic" and c.unit == "none")
     if exact[Verdict.AGREES] + exact[Verdict.DISAGREES]:

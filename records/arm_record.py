@@ -52,9 +52,9 @@ class ArmRecord(Stored):
     corpus: str | None = None
     """Digest of the documents that the SFT checkpoint learnt from."""
     machine: Machine | None = None
-    """None in records of before."""
+    """None in records that were stored without it."""
     outcomes: dict[str, dict[str, Share]] = field(default_factory=dict)
-    """Test ring -> question -> mean outcome after the last step; empty in records of before."""
+    """Test ring -> question -> mean outcome after the last step; empty in records that were stored without it."""
 
     @property
     def name(self) -> str:
